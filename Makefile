@@ -1,0 +1,38 @@
+# Set-up is two commands: `make demo` and `make test`. Each makes its own .venv first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test test-all lint format bench clean
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
+	touch $@
+
+demo: $(STAMP)          ## the paper's example, beside scikit-learn
+	$(BIN)/python examples/paper_example.py
+
+test: $(STAMP)          ## all but the slow tests
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-all: $(STAMP)      ## everything
+	$(BIN)/python -m pytest -n 2
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP)         ## rounds beside the paper's table; time, bytes and memory beside scikit-learn
+	$(BIN)/python benchmarks/rounds.py
+	$(BIN)/python benchmarks/kmeans.py --protocol securenn
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +

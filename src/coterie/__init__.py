@@ -1,0 +1,19 @@
+"""Coterie: k-means across organisations, with nobody's data leaving home."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from coterie.estimator import SecureKMeans
+
+__all__ = ["SecureKMeans", "__version__"]
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name == "SecureKMeans":  # imported when asked for: a party at work does without scikit-learn
+        from coterie.estimator import SecureKMeans
+
+        return SecureKMeans
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,7 @@
+"""k-means over any protocol family: SHK-means, SVK-means, prediction. Names no protocol and no rank."""
+
+from coterie.clustering.layout import Layout, Partition
+from coterie.clustering.program import fit, predict
+from coterie.clustering.task import Outcome, Task, distinct_rows
+
+__all__ = ["Layout", "Outcome", "Partition", "Task", "distinct_rows", "fit", "predict"]

@@ -1,0 +1,51 @@
+"""SHK-means (paper, Algorithm 5): Lloyd's algorithm on data that nobody holds whole.
+
+Rows, columns or a patchwork of cells: the data enter as one shared table, so every partition runs here.
+"""
+
+from __future__ import annotations
+
+from coterie.clustering.task import Task
+from coterie.protocols import Family
+from coterie.protocols.interface import Ints
+from coterie.sharing import Secret
+
+__all__ = ["shk_means"]
+
+COUNTS = "the division takes the counts in the clear"
+STOP = "everybody must know whether to go on"
+
+
+def shk_means(family: Family, task: Task, rows: Secret, centers: Secret) -> tuple[Secret, Secret, int]:
+    """Centres, labels for those centres, and the number of iterations, from the given start.
+
+    The paper labels (line 2) at the top of the loop and tests (line 9) at its end. Here the labels are
+    made at the end, together with the test: then they belong to the final centres when the loop stops.
+    """
+    me = family.me
+    labels = family.label(rows, centers)
+    me.channel.mark_iteration()
+    iteration = 0
+    for iteration in range(1, task.max_iter + 1):
+        me.ledger.iteration = iteration
+        me.streams.begin(me.streams.phase + 1)
+        old, centers = centers, new_centers(family, task, rows, labels, centers)
+        threshold = task.threshold if iteration < task.max_iter else None
+        labels, stop = family.relabel(rows, centers, old, threshold, STOP)
+        me.channel.mark_iteration()
+        if stop:
+            break
+    me.ledger.iteration = None
+    return centers, labels, iteration
+
+
+def new_centers(family: Family, task: Task, rows: Secret, labels: Secret, old: Secret) -> Secret:
+    """Lines 3 to 5: the mean of each cluster, with the counts secret or revealed."""
+    sums, counts = family.sums(rows, labels)
+    if task.counts == "secret":
+        return family.means(sums, counts, old)
+    return family.means_of_public_counts(sums, open_counts(family, counts), old)
+
+
+def open_counts(family: Family, counts: Secret) -> Ints | None:
+    return family.open(counts, family.me.world.data_ranks, "counts", COUNTS)

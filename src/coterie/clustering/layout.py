@@ -1,0 +1,76 @@
+"""Who holds which cells of the n x d table. Public: everybody knows it, nobody learns a cell from it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Layout", "Partition"]
+
+Partition = Literal["horizontal", "vertical", "mixed"]
+
+
+class Layout(msgspec.Struct, frozen=True):
+    """`rows`: per party, how many rows (horizontal). `columns`: per party, which columns (vertical).
+    `owners`: the row-major n x d bytes of the rank that holds each cell (mixed)."""
+
+    partition: Partition
+    n: int
+    d: int
+    rows: tuple[int, ...] = ()
+    columns: tuple[tuple[int, ...], ...] = ()
+    owners: bytes = b""
+
+    def own_rows(self, rank: int) -> NDArray[np.bool_]:
+        """The rows of which a party holds cells, and whose labels it therefore learns."""
+        held = np.zeros(self.n, np.bool_)
+        if self.partition == "horizontal":
+            start = sum(self.rows[: rank - 1])
+            held[start : start + self.rows[rank - 1]] = True
+        elif self.partition == "vertical":
+            held[:] = True
+        else:
+            held = (self._owners() == rank).any(axis=1)
+        return held
+
+    def own_columns(self, rank: int) -> list[int]:
+        """The columns of which a party may hold cells."""
+        return list(self.columns[rank - 1]) if self.partition == "vertical" else list(range(self.d))
+
+    def own_cells(self, rank: int) -> NDArray[np.bool_]:
+        """The cells that a party holds, as an n x d mask."""
+        if self.partition == "mixed":
+            return self._owners() == rank
+        held = np.zeros((self.n, self.d), np.bool_)
+        held[np.ix_(np.flatnonzero(self.own_rows(rank)), np.array(self.own_columns(rank), np.intp))] = True
+        return held
+
+    def label_groups(self, parties: int) -> list[tuple[NDArray[np.int64], list[int]]]:
+        """Row numbers, grouped by the set of parties that hold cells of them, with those parties."""
+        held = np.stack([self.own_rows(rank) for rank in range(1, parties + 1)], axis=1)
+        kinds, kind_of = np.unique(held, axis=0, return_inverse=True)
+        return [
+            (np.flatnonzero(kind_of.reshape(-1) == i), [int(j) + 1 for j in np.flatnonzero(kind)])
+            for i, kind in enumerate(kinds)
+            if kind.any()
+        ]
+
+    def center_groups(self, parties: int) -> list[tuple[list[int], list[int]]]:
+        """Columns of the centres, with the parties that learn them."""
+        if self.partition == "vertical":
+            return [(list(self.columns[j - 1]), [j]) for j in range(1, parties + 1) if self.columns[j - 1]]
+        return [(list(range(self.d)), list(range(1, parties + 1)))]
+
+    def place(self, rank: int, block: NDArray[np.int64]) -> NDArray[np.int64]:
+        """A party's encoded block in its place in the table, zero elsewhere."""
+        if self.partition == "mixed":
+            return np.where(self.own_cells(rank), block, 0)
+        table = np.zeros((self.n, self.d), np.int64)
+        table[np.ix_(np.flatnonzero(self.own_rows(rank)), np.array(self.own_columns(rank), np.intp))] = block
+        return table
+
+    def _owners(self) -> NDArray[np.uint8]:
+        return np.frombuffer(self.owners, np.uint8).reshape(self.n, self.d)

@@ -1,0 +1,68 @@
+"""What all roles have agreed to compute, and what a role has at the end."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.clustering.layout import Layout
+from coterie.protocols import Problem
+from coterie.protocols.interface import Ints
+from coterie.ring import FixedPoint
+from coterie.sharing import Disclosure, Secret
+from coterie.transport import Traffic
+
+__all__ = ["Outcome", "Task", "distinct_rows"]
+
+
+class Task(msgspec.Struct, frozen=True):
+    """Public, and the same at every role. `starts`: per restart the k row numbers that the centres start
+    from; empty where `centers_given` (k x d, encoded) says it instead, or where rows are only labelled."""
+
+    protocol: str
+    clusters: int
+    layout: Layout
+    encoding: FixedPoint
+    counts: Literal["secret", "revealed"] = "secret"
+    labels: Literal["private", "revealed"] = "private"
+    centers: Literal["revealed", "shared"] = "revealed"
+    starts: tuple[tuple[int, ...], ...] = ()
+    centers_given: tuple[tuple[int, ...], ...] = ()
+    max_iter: int = 300
+    tol: float = 1e-4
+    block_rows: int = 1 << 14
+
+    @property
+    def problem(self) -> Problem:
+        half = tuple(int(h) for h in self.encoding.half)
+        return Problem(self.layout.n, self.clusters, half, self.block_rows)
+
+    @property
+    def threshold(self) -> int:
+        """The total squared movement at which to stop, in encoded units."""
+        return min(math.floor(math.ldexp(self.tol, 2 * self.encoding.f)), (1 << 61) - 1)
+
+
+class Outcome(msgspec.Struct):
+    """What one role knows at the end. Whole numbers are encoded; `rows` and `columns` say which labels
+    and which columns of the centres are this role's to know. `kept` are its shares."""
+
+    n_iter: int = 0
+    center_columns: list[int] = []
+    centers: Ints | None = None
+    rows: NDArray[np.bool_] | None = None
+    labels: Ints | None = None
+    counts: Ints | None = None
+    inertia: float | None = None
+    kept: dict[str, Secret] = {}
+    disclosures: list[Disclosure] = []
+    traffic: Traffic | None = None
+
+
+def distinct_rows(random: np.random.RandomState, n: int, k: int) -> tuple[int, ...]:
+    """k distinct row numbers to start from: a public choice."""
+    return tuple(int(i) for i in random.choice(n, size=k, replace=False))

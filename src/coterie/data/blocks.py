@@ -1,0 +1,172 @@
+"""Blocks of a table, one per party, and where each belongs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.clustering import Layout, Partition
+from coterie.errors import InputError
+
+__all__ = ["Table", "gather", "split"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, repr=False)
+class Table:
+    """Checked blocks by party (P1 first), where they belong, and the names of the columns."""
+
+    blocks: list[Floats]
+    layout: Layout
+    names: tuple[str, ...]
+
+    def whole(self, fill: Any) -> Any:
+        """One n x d array from what `fill` makes of the blocks (each in the shape of its party)."""
+        total = self.layout.place(1, fill(0))
+        for j in range(1, len(self.blocks)):
+            total = total + self.layout.place(j + 1, fill(j))
+        return total
+
+
+def split(x: Floats, partition: Partition, parties: int) -> list[Floats]:
+    """Cut a table into one block per party: rows, columns, or a checkerboard of cells with NaN elsewhere."""
+    n, d = x.shape
+    if partition == "horizontal":
+        if n < parties:
+            raise InputError(f"n_samples={n} rows cannot be split over n_parties={parties}; each needs at least one")
+        return np.array_split(x, parties)
+    if partition == "vertical":
+        if d < parties:
+            raise InputError(
+                f"n_features={d} columns cannot be split over n_parties={parties}; use fewer parties or "
+                'partition="horizontal"'
+            )
+        return np.array_split(x, parties, axis=1)
+    row_block = np.minimum(np.arange(n) * parties // max(n, 1), parties - 1)
+    column_block = np.minimum(np.arange(d) * parties // max(d, 1), parties - 1)
+    owner = (row_block[:, None] + column_block[None, :]) % parties
+    return [np.where(owner == j, x, np.nan) for j in range(parties)]
+
+
+def gather(
+    given: Sequence[Any], partition: Partition, party_names: Sequence[str], *, empty_blocks: bool = False
+) -> Table:
+    """Check one block per party and find out where each belongs. `empty_blocks`: a party may have no rows."""
+    if len(given) < 2:
+        raise InputError(f"at least two parties are needed, one block each; there is {len(given)}")
+    blocks, names = zip(*(_block(one, name) for one, name in zip(given, party_names, strict=True)), strict=True)
+    gathered = {"horizontal": _rows, "vertical": _columns, "mixed": _cells}[partition]
+    table = gathered(list(blocks), list(names), party_names)
+    for j, block in enumerate(table.blocks):
+        if not empty_blocks and (len(block) == 0 or not table.layout.own_rows(j + 1).any()):
+            raise InputError(f"party {party_names[j]} has no rows; leave it out, or give it some")
+    return table
+
+
+def _block(given: Any, party: str) -> tuple[Floats, list[str] | None]:
+    names = [str(c) for c in given.columns] if hasattr(given, "columns") else None
+    if hasattr(given, "toarray"):
+        raise TypeError(f"party {party}: sparse input is not supported; pass a dense array")
+    array = np.asarray(given)
+    if array.dtype.kind not in "fiub":
+        try:
+            if any(isinstance(value, str) for value in array.flat):
+                raise ValueError
+            array = array.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"party {party}: the block holds something that is not a number; encode it first"
+            ) from error
+    if array.ndim != 2:
+        raise InputError(f"party {party}: expected a 2D block (rows, columns), got {array.ndim}D; use reshape(-1, 1)")
+    return array.astype(np.float64), names
+
+
+def _no_nan(blocks: list[Floats], names: Sequence[Sequence[str]], party_names: Sequence[str]) -> None:
+    for block, columns, party in zip(blocks, names, party_names, strict=True):
+        missing = np.isnan(block).any(axis=0)
+        if missing.any():
+            name = columns[int(np.argmax(missing))]
+            raise InputError(f"party {party}: column {name!r} holds NaN; remove or impute missing values first")
+
+
+def _numbered(count: int, start: int = 0) -> list[str]:
+    return [f"x{l}" for l in range(start, start + count)]
+
+
+def _same_columns(
+    blocks: list[Floats], names: list[list[str] | None], party_names: Sequence[str]
+) -> tuple[int, tuple[str, ...]]:
+    d = blocks[0].shape[1]
+    columns = names[0] or _numbered(d)
+    for block, own, party in zip(blocks, names, party_names, strict=True):
+        if block.shape[1] != d:
+            raise InputError(
+                f"party {party} has {block.shape[1]} columns where {party_names[0]} has {d}; "
+                "all blocks must have the same columns"
+            )
+        if own is not None and names[0] is not None and own != names[0]:
+            other = next(a for a, b in zip(own, columns, strict=True) if a != b)
+            raise InputError(
+                f"party {party} has a column {other!r} where {party_names[0]} has another; put columns in one order"
+            )
+    return d, tuple(columns)
+
+
+def _rows(blocks: list[Floats], names: list[list[str] | None], party_names: Sequence[str]) -> Table:
+    d, columns = _same_columns(blocks, names, party_names)
+    _no_nan(blocks, [columns] * len(blocks), party_names)
+    counts = tuple(len(block) for block in blocks)
+    return Table(blocks, Layout("horizontal", sum(counts), d, rows=counts), columns)
+
+
+def _columns(blocks: list[Floats], names: list[list[str] | None], party_names: Sequence[str]) -> Table:
+    n = len(blocks[0])
+    for block, party in zip(blocks, party_names, strict=True):
+        if len(block) != n:
+            raise InputError(
+                f"party {party} has {len(block)} rows where {party_names[0]} has {n}; vertical blocks must "
+                "describe the same rows in the same order"
+            )
+        if block.shape[1] == 0:
+            raise InputError(f"party {party} has no columns; leave it out, or give it some")
+    held: list[tuple[int, ...]] = []
+    all_names: list[list[str]] = []
+    at = 0
+    for block, own in zip(blocks, names, strict=True):
+        held.append(tuple(range(at, at + block.shape[1])))
+        all_names.append(own or _numbered(block.shape[1], at))
+        at += block.shape[1]
+    _no_nan(blocks, all_names, party_names)
+    columns = tuple(name for own in all_names for name in own)
+    return Table(blocks, Layout("vertical", n, at, columns=tuple(held)), columns)
+
+
+def _cells(blocks: list[Floats], names: list[list[str] | None], party_names: Sequence[str]) -> Table:
+    d, columns = _same_columns(blocks, names, party_names)
+    n = len(blocks[0])
+    owners = np.zeros((n, d), np.uint8)
+    for j, (block, party) in enumerate(zip(blocks, party_names, strict=True)):
+        if len(block) != n:
+            raise InputError(
+                f"party {party} has {len(block)} rows where {party_names[0]} has {n}; mixed blocks all have the "
+                "shape of the whole table, with NaN for cells that a party does not hold"
+            )
+        held = ~np.isnan(block)
+        if (twice := (owners > 0) & held).any():
+            i, l = (int(v) for v in np.argwhere(twice)[0])
+            first = party_names[int(owners[i, l]) - 1]
+            raise InputError(
+                f"the cell in row {i}, column {columns[l]!r} is held by both {first} and {party}; "
+                "set it to NaN at one of them"
+            )
+        owners[held] = j + 1
+    if (nobody := owners == 0).any():
+        i, l = (int(v) for v in np.argwhere(nobody)[0])
+        raise InputError(f"the cell in row {i}, column {columns[l]!r} is held by nobody; remove the row or impute it")
+    return Table(blocks, Layout("mixed", n, d, owners=owners.tobytes()), columns)

@@ -1,0 +1,104 @@
+"""Every exception that Coterie raises on purpose.
+
+CoterieError
+├── InputError (ValueError)       data or an argument is wrong; says which and what to do
+├── TransportError                something between the parties went wrong
+│   ├── PeerUnreachable           a peer could not be reached in the first place
+│   ├── PeerLost                  a peer was there and is gone, or has gone silent
+│   ├── AuthenticationError       a peer is not who the agreement says
+│   └── FrameError                a frame is not the one expected
+│       ├── WrongSession          another run's frame, or not Coterie's at all
+│       ├── WrongSequence         replayed, reordered or skipped
+│       ├── WrongType             another kind of frame or another element type
+│       └── WrongLength           longer or shorter than what was agreed
+├── ProtocolError                 a rule of the protocols was broken; a bug or an attack
+│   └── MaterialReused            one-time material was asked for twice
+└── PartyFailed                   a party stopped with an exception that is not in this tree
+
+No message holds a secret: errors name parties, columns, arguments and lengths, never values of data.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "AuthenticationError",
+    "CoterieError",
+    "FrameError",
+    "InputError",
+    "MaterialReused",
+    "PartyFailed",
+    "PeerLost",
+    "PeerUnreachable",
+    "ProtocolError",
+    "TransportError",
+    "WrongLength",
+    "WrongSequence",
+    "WrongSession",
+    "WrongType",
+]
+
+
+class CoterieError(Exception):
+    """Base of the tree. `party` is the party at which it was raised, once that is known."""
+
+    party: str | None = None
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return f"party {self.party}: {text}" if self.party else text
+
+
+class InputError(CoterieError, ValueError):
+    """Data or an argument is wrong."""
+
+
+class TransportError(CoterieError):
+    """Something between the parties went wrong. `peer` is the party that is to blame."""
+
+    def __init__(self, message: str, peer: str = "") -> None:
+        super().__init__(message)
+        self.peer = peer
+
+
+class PeerUnreachable(TransportError):
+    """A peer could not be reached."""
+
+
+class PeerLost(TransportError):
+    """A peer was there and is gone, or has gone silent."""
+
+
+class AuthenticationError(TransportError):
+    """A peer is not who the agreement says."""
+
+
+class FrameError(TransportError):
+    """A frame is not the one expected."""
+
+
+class WrongSession(FrameError):
+    """A frame of another session, of another version, or not a frame at all."""
+
+
+class WrongSequence(FrameError):
+    """A frame was replayed, reordered or skipped."""
+
+
+class WrongType(FrameError):
+    """A frame of another kind or element type than expected."""
+
+
+class WrongLength(FrameError):
+    """A frame longer or shorter than expected."""
+
+
+class ProtocolError(CoterieError):
+    """A rule of the protocols was broken."""
+
+
+class MaterialReused(ProtocolError):
+    """One-time material was asked for twice."""
+
+
+class PartyFailed(CoterieError):
+    """A party stopped with an exception from outside this tree, which is this one's cause."""

@@ -1,0 +1,434 @@
+"""SecureKMeans: the scikit-learn face of Coterie."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from coterie.clustering import Outcome, Task, distinct_rows
+from coterie.data import Table, gather, split
+from coterie.errors import InputError
+from coterie.local.job import Job, Kept, Report, do
+from coterie.planning import make_plan
+from coterie.protocols import FAMILIES, Ints
+from coterie.ring import FixedPoint, fractional_bits, widen
+from coterie.sharing import Disclosure
+from coterie.transport import Traffic, World
+
+__all__ = ["SecureKMeans"]
+
+Floats = NDArray[np.float64]
+CHOICES = {
+    "partition": ("horizontal", "vertical", "mixed"),
+    "counts": ("secret", "revealed"),
+    "labels": ("private", "revealed"),
+    "centers": ("revealed", "shared"),
+    "transport": ("memory", "tls"),
+    "scale": (None, "bounds"),
+}
+
+
+class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+    """k-means over several parties' data, on secret shares.
+
+    Every party is a thread of this process (`transport="memory"`) or a process of its own over TLS
+    (`"tls"`); both run the protocol in full. What the fitted estimator holds is the union of what the
+    parties may know.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        k.
+    partition : {"horizontal", "vertical", "mixed"}, default="horizontal"
+        How the data lie: rows per party, columns per party, or a patchwork of cells.
+    n_parties : int, default=2
+        Over how many parties `fit(X)` splits X. `fit_parties` has one party per block.
+    protocol : {"securenn"}, default="securenn"
+        The protocol family; `securenn` is the paper's.
+    counts : {"secret", "revealed"}, default="secret"
+        Whether the data parties learn the clusters' sizes in every iteration.
+    labels : {"private", "revealed"}, default="private"
+        "private": only the holders of a row's cells learn its label, at the end. "revealed": SVK-means,
+        vertical only: all data parties learn all labels in every iteration.
+    centers : {"revealed", "shared"}, default="revealed"
+        Whether centres are opened at the end, or each party keeps its share, for `predict_parties`.
+    init : "random" or array of shape (n_clusters, n_features), default="random"
+        Distinct public random row numbers (the rows stay secret), or centres.
+    n_init : int, default=1
+        Restarts; inertias are compared in secret and only the winner is opened.
+    max_iter : int, default=300
+    tol : float, default=1e-4
+        Stop when the centres' total squared movement, in (scaled) data units, is at most this.
+    bounds : "auto", array of shape (n_features, 2), or dict of column name to (low, high), default="auto"
+        The public range of each column. "auto" takes the data's range widened twofold, and logs that as
+        a disclosure. A value outside is an error.
+    scale : {None, "bounds"}, default=None
+        "bounds": columns are scaled by half their public range while clustering; centres come back in
+        data units, `inertia_`, `transform` and `score` stay in scaled units.
+    fractional_bits : "auto" or int, default="auto"
+        The precision of fixed point.
+    plan : "auto" or dict, default="auto"
+        How the run is cut up, such as {"block_rows": 4096}.
+    transport : {"memory", "tls"}, default="memory"
+    random_state : int, RandomState or None, default=None
+        For public choices (the starting rows) only; never for the cryptographic randomness.
+    verbose : int, default=0
+
+    Attributes
+    ----------
+    cluster_centers_ : array of shape (n_clusters, n_features), unless `centers="shared"`
+    labels_ : array of shape (n_samples,)
+        Labels for the final centres.
+    inertia_ : float
+    n_iter_ : int
+        With restarts, the most iterations that one of them took: which of them won stays secret.
+    init_rows_ : array of shape (n_clusters,), or (n_init, n_clusters) with restarts; with `init="random"`
+    counts_ : array of shape (n_clusters,), with `counts="revealed"`
+    bounds_ : array of shape (n_features, 2)
+    traffic_ : Traffic
+    disclosures_ : list of Disclosure
+        Every value that was opened: `what`, `to`, `reason`, `iteration`.
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        partition: str = "horizontal",
+        n_parties: int = 2,
+        protocol: str = "securenn",
+        counts: str = "secret",
+        labels: str = "private",
+        centers: str = "revealed",
+        init: Any = "random",
+        n_init: int = 1,
+        max_iter: int = 300,
+        tol: float = 1e-4,
+        bounds: Any = "auto",
+        scale: str | None = None,
+        fractional_bits: Any = "auto",
+        plan: Any = "auto",
+        transport: str = "memory",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.partition = partition
+        self.n_parties = n_parties
+        self.protocol = protocol
+        self.counts = counts
+        self.labels = labels
+        self.centers = centers
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.bounds = bounds
+        self.scale = scale
+        self.fractional_bits = fractional_bits
+        self.plan = plan
+        self.transport = transport
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> SecureKMeans:  # noqa: ARG002
+        """Cluster X, which is split over `n_parties` parties first."""
+        self._check_parameters()
+        x = validate_data(self, X, dtype=np.float64, ensure_min_samples=2, ensure_min_features=1)
+        parties = _whole_number("n_parties", self.n_parties, 2)
+        blocks = split(x, self.partition, parties)  # type: ignore[arg-type]
+        names = [str(name) for name in getattr(self, "feature_names_in_", [])] or None
+        return self._fit(gather(blocks, self.partition, _party_names(parties)), names)  # type: ignore[arg-type]
+
+    def fit_parties(self, blocks: Sequence[Any], y: Any = None) -> SecureKMeans:  # noqa: ARG002
+        """Cluster the table of which each party holds a block.
+
+        Horizontal: rows with the same columns. Vertical: columns of the same rows, in one order. Mixed:
+        arrays of the whole table's shape with NaN for "not mine"; every cell is held by exactly one party.
+        """
+        self._check_parameters()
+        table = gather(list(blocks), self.partition, _party_names(len(blocks)))  # type: ignore[arg-type]
+        self.n_features_in_ = table.layout.d
+        if all(hasattr(block, "columns") for block in blocks):
+            self.feature_names_in_ = np.array(table.names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return self._fit(table, None)
+
+    def _fit(self, table: Table, names: list[str] | None) -> SecureKMeans:
+        task, disclosed, starts = self._task(table, names)
+        encoded = self._encoded(task, table)
+        jobs = [Job(task), *(Job(task, block=block) for block in encoded)]
+        reports = self._run(jobs)
+        outcomes = [report.outcome for report in reports]
+        self._encoding, self._kept = task.encoding, [report.kept for report in reports[1:]]
+        self.bounds_ = np.column_stack([task.encoding.low, task.encoding.high])
+        self.labels_ = _union_of_labels(outcomes, task.layout.n)
+        for optional in ("cluster_centers_", "_whole_centers", "counts_", "init_rows_"):
+            if hasattr(self, optional):
+                delattr(self, optional)
+        if self.centers == "revealed":
+            self._whole_centers = _union_of_centers(outcomes, (task.clusters, task.layout.d))
+            self.cluster_centers_ = task.encoding.decode(self._whole_centers)
+        if outcomes[1].counts is not None:
+            self.counts_ = outcomes[1].counts
+        if starts:
+            self.init_rows_ = np.array(starts[0] if len(starts) == 1 else starts)
+        self.inertia_ = outcomes[1].inertia
+        self.n_iter_ = outcomes[1].n_iter
+        self._n_features_out = task.clusters
+        self.disclosures_ = disclosed + _agreed_log(outcomes)
+        self.traffic_ = Traffic.together([o.traffic for o in outcomes if o.traffic is not None])
+        if self.verbose:
+            print(
+                f"SecureKMeans: {self.n_iter_} iterations, inertia {self.inertia_:.6g}, "
+                f"{self.traffic_.rounds} rounds, {sum(self.traffic_.bytes_sent.values()):,} bytes"
+            )
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.int32]:
+        """The closest centre of each row, computed here, in the fixed point of the fit."""
+        return self._closest(self._rows_for_centers(X))
+
+    def transform(self, X: Any) -> Floats:
+        """Distances of each row to each centre, computed here."""
+        x = self._rows_for_centers(X)
+        scale = self._encoding.unit
+        return np.sqrt(np.stack([(((x - c) / scale) ** 2).sum(axis=1) for c in self.cluster_centers_], axis=1))
+
+    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
+        """Minus the inertia of the rows."""
+        distances = self.transform(X)
+        return -float((distances[np.arange(len(distances)), self.predict(X)] ** 2).sum())
+
+    def fit_transform(self, X: Any, y: Any = None) -> Floats:
+        """Fit, then the distances of X's rows to the centres."""
+        return self.fit(X, y).transform(X)
+
+    def predict_parties(self, blocks: Sequence[Any]) -> NDArray[np.int32]:
+        """Label new rows that lie like the data, by the secure protocol; blocks may have no rows.
+
+        Needs as many parties as the fit where centres are shared or columns are. Returns the labels of
+        all rows, of which each party learns its own; `traffic_` and `disclosures_` stay those of the fit.
+        """
+        check_is_fitted(self)
+        names = _party_names(len(blocks))
+        table = gather(list(blocks), self.partition, names, empty_blocks=True)  # type: ignore[arg-type]
+        fitted = len(self._kept) if hasattr(self, "_kept") else None
+        shared = self.centers == "shared"
+        if shared and fitted is None:
+            raise InputError("the shares of the centres are not kept when an estimator is pickled; fit it again")
+        if shared and fitted != len(blocks):
+            raise InputError(f"centres are shared among {fitted} parties, but there are {len(blocks)} blocks")
+        if table.layout.d != self.n_features_in_:
+            raise InputError(f"the blocks have {table.layout.d} columns in all, the model has {self.n_features_in_}")
+        if table.layout.n == 0:
+            return np.empty(0, np.int32)
+        clusters = self._n_features_out
+        task = Task(
+            self.protocol,
+            clusters,
+            table.layout,
+            self._encoding,
+            centers="shared" if shared else "revealed",
+            block_rows=make_plan(self.plan, clusters).block_rows,
+        )
+        jobs = [Job(task, predicting=True)]
+        for j, block in enumerate(self._encoded(task, table)):
+            job = Job(task, block=block, predicting=True)
+            if shared:
+                job.kept_centers = self._kept[j]["centers"]
+            elif self.partition == "vertical":
+                job.centers = np.zeros_like(self._whole_centers)
+                own = table.layout.own_columns(j + 1)
+                job.centers[:, own] = self._whole_centers[:, own]
+            else:
+                job.centers = self._whole_centers
+            jobs.append(job)
+        return _union_of_labels([report.outcome for report in self._run(jobs)], table.layout.n)
+
+    def shares(self) -> list[Kept]:
+        """Every party's shares of the one-hot labels and of the centres, for a protocol that goes on.
+
+        They are not pickled with the estimator: together they are the values themselves.
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "_kept"):
+            raise InputError("shares are not kept when an estimator is pickled or copied; fit it again")
+        return self._kept
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__().copy()
+        state.pop("_kept", None)
+        return state
+
+    # -- the parts of a fit ------------------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        for name, allowed in CHOICES.items():
+            value = getattr(self, name)
+            if not (value is None or isinstance(value, str)) or value not in allowed:
+                raise InputError(f"{name}={value!r} is not known; use one of {', '.join(map(repr, allowed))}")
+        if self.protocol not in FAMILIES:
+            raise InputError(f"protocol={self.protocol!r} is not known; use one of {', '.join(map(repr, FAMILIES))}")
+        _whole_number("n_clusters", self.n_clusters, 1)
+        _whole_number("n_init", self.n_init, 1)
+        _whole_number("max_iter", self.max_iter, 1)
+        if not isinstance(self.tol, numbers.Real) or not 0 <= self.tol < math.inf:
+            raise InputError(f"tol must be a number of at least 0, not {self.tol!r}")
+        if self.fractional_bits != "auto":
+            _whole_number("fractional_bits", self.fractional_bits, -64)
+        if self.labels == "revealed" and self.partition != "vertical":
+            raise InputError('labels="revealed" is SVK-means, which needs partition="vertical"')
+        make_plan(self.plan, int(self.n_clusters))
+
+    def _task(self, table: Table, names: list[str] | None) -> tuple[Task, list[Disclosure], list[tuple[int, ...]]]:
+        n, d, k = table.layout.n, table.layout.d, int(self.n_clusters)
+        if k > n:
+            raise InputError(f"n_samples={n} should be >= n_clusters={k}; use fewer clusters")
+        columns = tuple(names or table.names)
+        low, high, disclosed = self._bounds(table, columns)
+        scaled = self.scale == "bounds"
+        wanted = None if self.fractional_bits == "auto" else int(self.fractional_bits)
+        f = fractional_bits(low, high, columns, n, k, scaled, wanted)
+        encoding = FixedPoint(tuple(low), tuple(high), columns, f, scaled)
+        starts: list[tuple[int, ...]] = []
+        given: tuple[tuple[int, ...], ...] = ()
+        if isinstance(self.init, str):
+            if self.init != "random":
+                raise InputError(f'init={self.init!r} is not known; use "random" or an array of centres')
+            random = check_random_state(self.random_state)
+            starts = [distinct_rows(random, n, k) for _ in range(int(self.n_init))]
+        else:
+            centers = np.asarray(self.init, dtype=np.float64)
+            if centers.shape != (k, d):
+                raise InputError(f"init has shape {centers.shape}; centres for this data have shape {(k, d)}")
+            if np.isnan(centers).any():
+                raise InputError("init holds NaN")
+            whole = encoding.encode(centers, range(d), "init: ")
+            given = tuple(tuple(int(v) for v in row) for row in whole)
+        task = Task(
+            self.protocol,
+            k,
+            table.layout,
+            encoding,
+            self.counts,  # type: ignore[arg-type]
+            self.labels,  # type: ignore[arg-type]
+            self.centers,  # type: ignore[arg-type]
+            tuple(starts),
+            given,
+            int(self.max_iter),
+            float(self.tol),
+            make_plan(self.plan, k).block_rows,
+        )
+        return task, disclosed, starts
+
+    def _bounds(self, table: Table, columns: Sequence[str]) -> tuple[list[float], list[float], list[Disclosure]]:
+        """The public range of each column, and the disclosure that "auto" is."""
+        d = table.layout.d
+        if isinstance(self.bounds, str):
+            if self.bounds != "auto":
+                raise InputError(f'bounds={self.bounds!r} is not known; use "auto", an array or a dict')
+            low, high = np.full(d, np.inf), np.full(d, -np.inf)
+            for j, block in enumerate(table.blocks):
+                own = table.layout.own_columns(j + 1)
+                if np.isinf(block).any():
+                    l = own[int(np.argmax(np.isinf(block).any(axis=0)))]
+                    raise InputError(f"party P{j + 1}: column {columns[l]!r} holds an infinity; remove such rows")
+                low[own] = np.fmin(low[own], np.fmin.reduce(block, axis=0, initial=np.inf))
+                high[own] = np.fmax(high[own], np.fmax.reduce(block, axis=0, initial=-np.inf))
+            low, high = widen(low, high)
+            everybody = ("P0", *_party_names(len(table.blocks)))
+            entry = Disclosure("bounds", everybody, "bounds='auto' takes them from the data, widened twofold")
+            return low.tolist(), high.tolist(), [entry]
+        if isinstance(self.bounds, Mapping):
+            missing = [name for name in columns if name not in self.bounds]
+            if missing:
+                raise InputError(f"bounds has no range for column {missing[0]!r}")
+            pairs = np.asarray([self.bounds[name] for name in columns], dtype=np.float64)
+        else:
+            pairs = np.asarray(self.bounds, dtype=np.float64)
+        if pairs.shape != (d, 2):
+            raise InputError(f"bounds has shape {pairs.shape}; one (low, high) per column is {(d, 2)}")
+        bad = ~(np.isfinite(pairs).all(axis=1) & (pairs[:, 0] <= pairs[:, 1]))
+        if bad.any():
+            raise InputError(f"bounds of column {columns[int(np.argmax(bad))]!r} must be finite, low before high")
+        return pairs[:, 0].tolist(), pairs[:, 1].tolist(), []
+
+    @staticmethod
+    def _encoded(task: Task, table: Table) -> list[Ints]:
+        return [
+            task.encoding.encode(block, table.layout.own_columns(j + 1), f"party P{j + 1}: ")
+            for j, block in enumerate(table.blocks)
+        ]
+
+    def _run(self, jobs: Sequence[Job]) -> list[Report]:
+        names = ("P0", *_party_names(len(jobs) - 1))
+        if self.transport == "tls":
+            from coterie.local.processes import run_processes
+
+            return run_processes(names, jobs)
+        from coterie.local.threads import run_threads
+
+        return run_threads(World(names), lambda me: do(me, jobs[me.rank]))
+
+    def _rows_for_centers(self, X: Any) -> Floats:
+        check_is_fitted(self)
+        if not hasattr(self, "cluster_centers_"):
+            raise InputError('the centres are shared (centers="shared"); use predict_parties')
+        x: Floats = validate_data(self, X, dtype=np.float64, reset=False)
+        return x
+
+    def _closest(self, x: Floats) -> NDArray[np.int32]:
+        """Labels as the protocol gives them: ties to the lowest index, on rows rounded to fixed point."""
+        encoding, centers = self._encoding, self._whole_centers
+        whole = np.rint((x - encoding.shift) / encoding.unit * 2.0**encoding.f)
+        exact = np.abs(whole).max(initial=0.0) <= 2.0 * float(encoding.half.max())
+        rows = whole.astype(np.int64) if exact else whole  # far outside the range whole numbers would overflow
+        distances = np.stack([((rows - center) ** 2).sum(axis=1) for center in centers], axis=1)
+        return distances.argmin(axis=1).astype(np.int32)
+
+
+def _party_names(parties: int) -> tuple[str, ...]:
+    return tuple(f"P{j}" for j in range(1, parties + 1))
+
+
+def _whole_number(name: str, value: Any, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} must be a whole number, not {value!r}")
+    if value < least:
+        raise InputError(f"{name} must be at least {least}, not {value}")
+    return int(value)
+
+
+def _union_of_labels(outcomes: Sequence[Outcome], n: int) -> NDArray[np.int32]:
+    labels = np.full(n, -1, np.int32)
+    for outcome in outcomes:
+        if outcome.rows is not None and outcome.labels is not None:
+            labels[outcome.rows] = outcome.labels
+    return labels
+
+
+def _union_of_centers(outcomes: Sequence[Outcome], shape: tuple[int, int]) -> Ints:
+    centers = np.zeros(shape, np.int64)
+    for outcome in outcomes:
+        if outcome.centers is not None:
+            centers[:, outcome.center_columns] = outcome.centers
+    return centers
+
+
+def _agreed_log(outcomes: Sequence[Outcome]) -> list[Disclosure]:
+    """The disclosure log, which every role must have written alike."""
+    log = outcomes[0].disclosures
+    for outcome in outcomes[1:]:
+        assert [msgspec.to_builtins(e) for e in outcome.disclosures] == [msgspec.to_builtins(e) for e in log]
+    return log

@@ -1,0 +1,1 @@
+"""All roles on this machine: as threads, or as processes over TLS on loopback."""

@@ -1,0 +1,158 @@
+"""A job, as every role of a local run does it, and how its parts travel between processes of one machine.
+
+A package is a line of lengths, a header of typed fields (msgspec) and raw arrays: no pickle here either.
+"""
+
+from __future__ import annotations
+
+from typing import IO, Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.clustering import Outcome, Task, fit, predict
+from coterie.protocols import FAMILIES
+from coterie.protocols.interface import Ints
+from coterie.sharing import Disclosure, Party
+from coterie.transport import Traffic
+
+__all__ = ["Job", "Kept", "Report", "Words", "do", "read_package", "write_package"]
+
+Words = NDArray[np.uint64]
+#: What a role keeps of its secrets: by name, the arrays that make up its share.
+Kept = dict[str, dict[str, Words]]
+
+
+class Job(msgspec.Struct):
+    """What one role is to do: the task and what this role brings. All but the task is None at the helper.
+
+    `centers`: own columns of public centres, encoded (k, d). `kept_centers`: a share kept from a fit.
+    Either makes it a prediction.
+    """
+
+    task: Task
+    block: Ints | None = None
+    predicting: bool = False
+    centers: Ints | None = None
+    kept_centers: dict[str, Words] | None = None
+
+
+class Report(msgspec.Struct):
+    """What a role has in the end; as `Outcome`, with its secrets exported."""
+
+    outcome: Outcome
+    kept: Kept
+
+
+def do(me: Party, job: Job) -> Report:
+    """Do a job at one role."""
+    task = job.task
+    family = FAMILIES[task.protocol](me, task.problem)
+    if job.predicting:
+        shape = (task.clusters, task.layout.d)
+        if task.centers == "shared":
+            centers = family.restore(job.kept_centers, shape)
+        elif task.layout.partition == "vertical":
+            centers = family.contribute(job.centers, shape)
+        else:
+            centers = family.public(np.zeros(shape, np.int64) if job.centers is None else job.centers)
+        outcome = predict(family, task, job.block, centers)
+    else:
+        outcome = fit(family, task, job.block)
+    outcome.disclosures = list(me.ledger.entries)
+    outcome.traffic = me.channel.traffic()
+    kept = {} if me.is_helper else {name: family.export(secret) for name, secret in outcome.kept.items()}
+    outcome.kept = {}
+    return Report(outcome, kept)
+
+
+class _Header(msgspec.Struct):
+    fields: dict[str, Any]
+    arrays: list[tuple[str, str, tuple[int, ...]]]
+
+
+def write_package(stream: IO[bytes], fields: dict[str, Any], arrays: dict[str, NDArray[Any] | None]) -> None:
+    """Write fields (anything msgspec encodes) and named arrays; None arrays are left out."""
+    present = {name: np.ascontiguousarray(array) for name, array in arrays.items() if array is not None}
+    listed = [(name, array.dtype.str, array.shape) for name, array in present.items()]
+    header = msgspec.msgpack.encode(
+        _Header({k: msgspec.to_builtins(v, builtin_types=(bytes,)) for k, v in fields.items()}, listed)
+    )
+    stream.write(len(header).to_bytes(8, "little") + header)
+    for array in present.values():
+        stream.write(array.tobytes())
+    stream.flush()
+
+
+def read_package(stream: IO[bytes]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
+    """The next package, or None where the stream has ended."""
+    length = stream.read(8)
+    if len(length) < 8:
+        return None
+    header = msgspec.msgpack.decode(stream.read(int.from_bytes(length, "little")), type=_Header)
+    arrays = {}
+    for name, kind, shape in header.arrays:
+        dtype = np.dtype(kind)
+        raw = bytearray(stream.read(int(np.prod(shape, dtype=np.int64)) * dtype.itemsize))
+        arrays[name] = np.frombuffer(raw, dtype).reshape(shape)
+    return header.fields, arrays
+
+
+def write_job(stream: IO[bytes], job: Job) -> None:
+    kept = {f"kept {name}": array for name, array in (job.kept_centers or {}).items()}
+    write_package(
+        stream,
+        {"task": job.task, "predicting": job.predicting},
+        {"block": job.block, "centers": job.centers, **kept},
+    )
+
+
+def read_job(stream: IO[bytes]) -> Job | None:
+    package = read_package(stream)
+    if package is None:
+        return None
+    fields, arrays = package
+    kept = {name.removeprefix("kept "): array for name, array in arrays.items() if name.startswith("kept ")}
+    return Job(
+        msgspec.convert(fields["task"], Task, strict=False),
+        arrays.get("block"),
+        fields["predicting"],
+        arrays.get("centers"),
+        kept or None,
+    )
+
+
+ARRAYS = ("centers", "rows", "labels", "counts")
+
+
+def write_report(stream: IO[bytes], report: Report) -> None:
+    outcome = report.outcome
+    arrays: dict[str, NDArray[Any] | None] = {name: getattr(outcome, name) for name in ARRAYS}
+    arrays |= {f"kept {secret} {name}": array for secret, parts in report.kept.items() for name, array in parts.items()}
+    fields = {
+        "n_iter": outcome.n_iter,
+        "center_columns": outcome.center_columns,
+        "inertia": outcome.inertia,
+        "disclosures": outcome.disclosures,
+        "traffic": outcome.traffic,
+    }
+    write_package(stream, fields, arrays)
+
+
+def report_of(fields: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Report:
+    kept: Kept = {}
+    for name, array in arrays.items():
+        if name.startswith("kept "):
+            _, secret, part = name.split(" ")
+            kept.setdefault(secret, {})[part] = array
+    outcome = Outcome(
+        n_iter=fields["n_iter"],
+        center_columns=fields["center_columns"],
+        inertia=fields["inertia"],
+        disclosures=[msgspec.convert(entry, Disclosure, strict=False) for entry in fields["disclosures"]],
+        traffic=msgspec.convert(fields["traffic"], Traffic),
+    )
+    for name in ARRAYS:
+        setattr(outcome, name, arrays.get(name))
+    return Report(outcome, kept)

@@ -1,0 +1,90 @@
+"""Every role as a thread of this process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from coterie.errors import CoterieError, PartyFailed, TransportError
+from coterie.randomness import Entropy, SystemEntropy
+from coterie.sharing import Party, join
+from coterie.transport import Channel, World, memory_channels
+
+__all__ = ["attributed", "root_cause", "run_role", "run_threads"]
+
+T = TypeVar("T")
+
+
+def run_role(channel: Channel, entropy: Entropy, role: Callable[[Party], T]) -> T:
+    """Run one role to its end. Whatever happens, the others hear of it and the channel is closed."""
+    try:
+        result = role(join(channel, entropy))
+    except BaseException as error:
+        culprit = channel.rank
+        if isinstance(error, TransportError) and error.peer in channel.world.names:
+            culprit = channel.world.names.index(error.peer)
+        channel.abort(culprit, type(error).__name__)
+        raise
+    channel.close()
+    return result
+
+
+def run_threads(
+    world: World,
+    role: Callable[[Party], T],
+    *,
+    entropy: Callable[[int], Entropy] | None = None,
+    wrap: Callable[[Channel], Channel] | None = None,
+) -> list[T]:
+    """Run `role` at every rank and return the results by rank, the helper's first.
+
+    `entropy` and `wrap` are for tests: a source of randomness for each rank, and a channel around each.
+    If a role fails, its exception is raised here with the party's name, after all threads have ended.
+    """
+    channels: Sequence[Channel] = memory_channels(world)
+    if wrap is not None:
+        channels = [wrap(channel) for channel in channels]
+    results: dict[int, T] = {}
+    errors: dict[int, BaseException] = {}
+
+    def run(channel: Channel) -> None:
+        source = entropy(channel.rank) if entropy else SystemEntropy()
+        try:
+            results[channel.rank] = run_role(channel, source, role)
+        except BaseException as error:  # reaches the caller below
+            errors[channel.rank] = error
+
+    threads = [threading.Thread(target=run, args=(c,), name=f"coterie-{c.rank}", daemon=True) for c in channels]
+    for thread in threads:
+        thread.start()
+    try:
+        for thread in threads:
+            thread.join()
+    except BaseException:  # the caller was interrupted: end the others, too
+        for channel in channels:
+            channel.abort(channel.rank, "interrupted")
+        raise
+    if errors:
+        rank = root_cause({world.names[r]: e for r, e in errors.items()})
+        raise attributed(errors[world.names.index(rank)], rank)
+    return [results[rank] for rank in range(len(world.names))]
+
+
+def root_cause(errors: dict[str, BaseException]) -> str:
+    """The party where the trouble started: the one whose error does not just report another's."""
+    for name, error in errors.items():
+        if not isinstance(error, TransportError) or error.peer not in errors or error.peer == name:
+            return name
+    return next(iter(errors))
+
+
+def attributed(error: BaseException, party: str) -> BaseException:
+    """The exception for the caller: with the party's name, and of Coterie's own tree."""
+    if isinstance(error, CoterieError):
+        error.party = error.party or party
+        return error
+    failed = PartyFailed(f"{type(error).__name__}: {error}")
+    failed.party = party
+    failed.__cause__ = error
+    return failed

@@ -1,0 +1,81 @@
+"""One role as a process: `python -m coterie.local.worker`. Its orders come on standard input.
+
+The parent sends the session and this role's key, then everybody's address, then the job, and reads
+the report. When the parent goes away, standard input ends, and so does the worker.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from typing import Any
+
+from coterie.errors import CoterieError, TransportError
+from coterie.local.job import do, read_job, read_package, write_package, write_report
+from coterie.local.threads import run_role
+from coterie.randomness import SystemEntropy
+from coterie.transport import World
+from coterie.transport.certificates import Credentials
+from coterie.transport.tls import Listener, Peer, connect
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    orders, answers = sys.stdin.buffer, sys.stdout.buffer
+    sys.stdout = sys.stderr  # a stray print must not end up among the answers
+    package = read_package(orders)
+    if package is None:
+        return
+    fields, _ = package
+    world = World(tuple(fields["names"]), bytes.fromhex(fields["session"]))
+    rank, credentials = fields["rank"], Credentials(fields["certificates"][fields["rank"]], fields["key"])
+    listener = Listener()
+    write_package(answers, {"host": listener.host, "port": listener.port}, {})
+    package, job = read_package(orders), read_job(orders)
+    if package is None or job is None:
+        return
+    peers = [
+        Peer(host, port, certificate)
+        for (host, port), certificate in zip(package[0]["addresses"], fields["certificates"], strict=True)
+    ]
+    _end_with_parent()
+    try:
+        started = time.perf_counter()
+        channel = connect(world, rank, credentials, peers, listener, patience=fields["patience"])
+        report = run_role(channel, SystemEntropy(), lambda me: do(me, job))
+        write_package(answers, {"done": True, "seconds": time.perf_counter() - started, "peak": _peak_bytes()}, {})
+        write_report(answers, report)
+    except BaseException as error:  # reported to the parent, which raises it
+        write_package(answers, {"done": False, **_described(error)}, {})
+        sys.exit(1)
+
+
+def _described(error: BaseException) -> dict[str, Any]:
+    return {
+        "kind": type(error).__name__,
+        "known": isinstance(error, CoterieError),
+        "message": str(error),
+        "peer": error.peer if isinstance(error, TransportError) else None,
+    }
+
+
+def _end_with_parent() -> None:
+    def watch() -> None:
+        os.read(0, 1)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="coterie-parent", daemon=True).start()
+
+
+def _peak_bytes() -> int:
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+if __name__ == "__main__":
+    main()

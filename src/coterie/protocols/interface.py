@@ -1,0 +1,169 @@
+"""What a protocol family offers to the clustering algorithms.
+
+`clustering/` sees families through this interface alone. Values that stay secret are opaque to it:
+what a `Secret` consists of - one array, several, bits or words - and who holds a part of it is the
+family's affair, and so is whether there is a helper.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.sharing import Party, Secret
+
+__all__ = ["Division", "Family", "Ints", "Problem"]
+
+Ints = NDArray[np.int64]
+Division = Literal["quotient", "reciprocal"]
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """The public size of a problem, in encoded whole numbers.
+
+    `half`: the largest magnitude of an entry of each column. `block_rows`: how many rows are labelled
+    at a time.
+    """
+
+    rows: int
+    clusters: int
+    half: tuple[int, ...]
+    block_rows: int = 1 << 14
+
+    @property
+    def columns(self) -> int:
+        return len(self.half)
+
+    @property
+    def distance_bits(self) -> int:
+        """Bits of the largest squared distance between two points in range."""
+        return (4 * sum(h * h for h in self.half)).bit_length()
+
+    @property
+    def reciprocal_bits(self) -> int:
+        """g: cluster sums are multiplied with round(2^g / count) and truncated by g (PROTOCOLS.md 3.6)."""
+        return 61 - max(self.half).bit_length()
+
+    @property
+    def objective_shift(self) -> int:
+        """How many low bits the sum of all squared distances drops to stay below 2^61."""
+        return max(0, self.distance_bits + self.rows.bit_length() + 1 - 61)
+
+    def quotient_steps(self, bits: int) -> Ints:
+        """Per column the width of a quotient's step, such that 2^bits of them span -half..half and a
+        mean, rounded to the nearest step, never reaches the last edge."""
+        return np.array([2 * h // ((1 << bits) - 1) + 1 for h in self.half], np.int64)
+
+
+class Family(ABC):
+    """A protocol family at one role. Shapes: n rows, d columns, k clusters."""
+
+    name: ClassVar[str]
+    #: How cluster sums become means, by what happens to the counts: what the oracle must reproduce.
+    divisions: ClassVar[dict[str, Division]]
+
+    def __init__(self, me: Party, problem: Problem) -> None:
+        self.me, self.problem = me, problem
+
+    # -- into secrecy ------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def contribute(self, own: Ints | None, shape: tuple[int, ...]) -> Secret:
+        """The sum of what the data parties hold; each passes its own part, zero where it holds nothing."""
+
+    @abstractmethod
+    def public(self, values: Ints) -> Secret:
+        """A value that the data parties all know."""
+
+    @abstractmethod
+    def pick(self, rows: Secret, numbers: Sequence[int]) -> Secret:
+        """The given rows, still secret."""
+
+    # -- Lloyd's algorithm -------------------------------------------------------------------------------
+
+    @abstractmethod
+    def label(self, rows: Secret, centers: Secret) -> Secret:
+        """One-hot labels (n, k): the closest centre, the lowest index where several are."""
+
+    @abstractmethod
+    def sums(self, rows: Secret, labels: Secret) -> tuple[Secret, Secret]:
+        """Of each cluster, the sum of its rows (k, d) and how many they are (k,)."""
+
+    @abstractmethod
+    def means(self, sums: Secret, counts: Secret, old: Secret) -> Secret:
+        """New centres (k, d) without opening the counts; an empty cluster keeps its old centre."""
+
+    @abstractmethod
+    def means_of_public_counts(self, sums: Secret, counts: Ints | None, old: Secret) -> Secret:
+        """New centres (k, d) for opened counts; an empty cluster keeps its old centre."""
+
+    @abstractmethod
+    def movement(self, old: Secret, new: Secret) -> Secret:
+        """The total squared distance between old and new centres, a scalar (1,)."""
+
+    @abstractmethod
+    def at_most(self, value: Secret, threshold: int) -> Secret:
+        """One bit (1,): is the scalar at most the public threshold?"""
+
+    def relabel(
+        self, rows: Secret, centers: Secret, old: Secret, threshold: int | None, reason: str
+    ) -> tuple[Secret, bool]:
+        """Labels for new centres and, unless the threshold is None, whether they moved at most that
+        much since the old ones: opens the stop bit. A family may overlap the two."""
+        stop = threshold is not None and self.open_stop_bit(self.movement(old, centers), threshold, reason)
+        return self.label(rows, centers), stop
+
+    def open_stop_bit(self, movement: Secret, threshold: int, reason: str) -> bool:
+        """Is the movement at most the threshold? Opened to everybody, the helper included."""
+        everybody = range(len(self.me.world.names))
+        bit = self.open(self.at_most(movement, threshold), everybody, "stop bit", reason)
+        assert bit is not None
+        return bool(bit[0])
+
+    # -- labels in the clear -----------------------------------------------------------------------------
+
+    @abstractmethod
+    def arg_min(self, values: Secret) -> Secret:
+        """The index of the least entry of each row (n,), the lowest where several are."""
+
+    @abstractmethod
+    def index(self, labels: Secret) -> Secret:
+        """One-hot labels (n, k) as numbers (n,)."""
+
+    # -- restarts ----------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def objective(self, sums: Secret, counts: Secret, centers: Secret) -> Secret:
+        """The sum over rows of the squared distance to their centre, less the rows' own squares, shifted
+        right by `objective_shift`: sum_j counts_j |c_j|^2 - 2 sums_j . c_j, a scalar (1,)."""
+
+    @abstractmethod
+    def choose(self, first: Secret, second: Secret, pairs: Sequence[tuple[Secret, Secret]]) -> list[Secret]:
+        """Of each pair the left one if the scalar `first` is at most `second`, else the right one."""
+
+    @abstractmethod
+    def add(self, first: Secret, second: Secret) -> Secret:
+        """The sum of two secrets of one shape."""
+
+    # -- out of secrecy ----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def open(
+        self, value: Secret, to: Sequence[int], what: str, reason: str, part: Any = ..., detail: str = ""
+    ) -> Ints | None:
+        """Open a value, or the `part` of it that an index selects, to some ranks; logged. Whole numbers."""
+
+    # -- keeping a share ---------------------------------------------------------------------------------
+
+    @abstractmethod
+    def export(self, value: Secret) -> dict[str, NDArray[np.uint64]]:
+        """This party's part of a secret, to be kept by this party and nobody else."""
+
+    @abstractmethod
+    def restore(self, kept: dict[str, NDArray[np.uint64]] | None, shape: tuple[int, ...]) -> Secret:
+        """A secret from the parts that `export` gave; the helper passes None."""

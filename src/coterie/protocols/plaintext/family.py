@@ -1,0 +1,105 @@
+"""A family without secrets. Every other one must agree with it, bit for bit, on every input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.protocols.interface import Division, Family, Ints, Problem
+from coterie.protocols.numerics import quotient_means, reciprocal_means, truncated
+from coterie.sharing import Party, Secret
+
+__all__ = ["Plain", "Plaintext"]
+
+MEANS = {"quotient": quotient_means, "reciprocal": reciprocal_means}
+
+
+class Plain(Secret):
+    """Whole numbers in the clear, in the place of a secret."""
+
+    __slots__ = ("whole",)
+
+    def __init__(self, whole: Ints) -> None:
+        self.whole = whole
+
+
+def _whole(value: Secret) -> Ints:
+    assert isinstance(value, Plain)
+    return value.whole
+
+
+class Plaintext(Family):
+    """Run by one role that holds everything. `divisions` are those of the family it stands for."""
+
+    name = "plaintext"
+    divisions: ClassVar[dict[str, Division]] = {"secret": "reciprocal", "revealed": "reciprocal"}
+
+    def __init__(self, me: Party, problem: Problem, divisions: dict[str, Division] | None = None) -> None:
+        super().__init__(me, problem)
+        self._divisions = divisions or self.divisions
+
+    def contribute(self, own: Ints | None, shape: tuple[int, ...]) -> Plain:
+        return Plain(np.zeros(shape, np.int64) if own is None else own)
+
+    def public(self, values: Ints) -> Plain:
+        return Plain(values)
+
+    def pick(self, rows: Secret, numbers: Sequence[int]) -> Plain:
+        return Plain(_whole(rows)[list(numbers)])
+
+    def label(self, rows: Secret, centers: Secret) -> Plain:
+        x, c = _whole(rows), _whole(centers)
+        scores = np.stack([((x - center) ** 2).sum(axis=1) for center in c], axis=1)
+        return Plain(np.eye(len(c), dtype=np.int64)[scores.argmin(axis=1)])
+
+    def arg_min(self, values: Secret) -> Plain:
+        return Plain(_whole(values).argmin(axis=1))
+
+    def index(self, labels: Secret) -> Plain:
+        return Plain(_whole(labels).argmax(axis=1))
+
+    def sums(self, rows: Secret, labels: Secret) -> tuple[Plain, Plain]:
+        return Plain(_whole(labels).T @ _whole(rows)), Plain(_whole(labels).sum(axis=0))
+
+    def means(self, sums: Secret, counts: Secret, old: Secret) -> Plain:
+        means = MEANS[self._divisions["secret"]]
+        return Plain(means(self.problem, _whole(sums), _whole(counts), _whole(old)))
+
+    def means_of_public_counts(self, sums: Secret, counts: Ints | None, old: Secret) -> Plain:
+        assert counts is not None
+        return Plain(MEANS[self._divisions["revealed"]](self.problem, _whole(sums), counts, _whole(old)))
+
+    def movement(self, old: Secret, new: Secret) -> Plain:
+        return Plain(((_whole(old) - _whole(new)) ** 2).sum().reshape(1))
+
+    def at_most(self, value: Secret, threshold: int) -> Plain:
+        return Plain((_whole(value) <= threshold).astype(np.int64))
+
+    def objective(self, sums: Secret, counts: Secret, centers: Secret) -> Plain:
+        shift, c = self.problem.objective_shift, _whole(centers)
+        squares = truncated((c * c).sum(axis=1), shift)
+        crossed = (truncated(_whole(sums), shift) * c).sum(axis=1)
+        return Plain((_whole(counts) * squares - 2 * crossed).sum().reshape(1))
+
+    def choose(self, first: Secret, second: Secret, pairs: Sequence[tuple[Secret, Secret]]) -> list[Secret]:
+        left = bool((_whole(first) <= _whole(second)).item())
+        return [a if left else b for a, b in pairs]
+
+    def add(self, first: Secret, second: Secret) -> Plain:
+        return Plain(_whole(first) + _whole(second))
+
+    def open(
+        self, value: Secret, to: Sequence[int], what: str, reason: str, part: Any = ..., detail: str = ""
+    ) -> Ints | None:
+        self.me.ledger.record(what, tuple(self.me.world.names[j] for j in to), reason, detail)
+        return np.asarray(_whole(value)[part])
+
+    def export(self, value: Secret) -> dict[str, NDArray[np.uint64]]:
+        return {"words": _whole(value).view(np.uint64)}
+
+    def restore(self, kept: dict[str, NDArray[np.uint64]] | None, shape: tuple[int, ...]) -> Plain:
+        assert kept is not None
+        return Plain(kept["words"].view(np.int64).reshape(shape))

@@ -1,0 +1,77 @@
+"""PrivateCompare: is a bitwise shared number larger than a public one?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from coterie.randomness import Dealt
+from coterie.ring import Array, Prime, sample_permutations
+from coterie.ring.kernels import any_zero, blinded_comparison
+from coterie.sharing import Party, Shared, zero_shares
+from coterie.transport import metered
+
+__all__ = ["FIELD", "common_bits", "compare_at_helper", "private_compare", "unblinded"]
+
+#: Z_67: a prime above the 64 bits of a word plus two (SecureNN, section 3.2).
+FIELD = Prime(67)
+
+
+@metered("PrivateCompare")
+def private_compare(me: Party, x: Dealt, r: Array, beta: Array, below_zero: Array | None = None) -> None:
+    """beta XOR [x > r], to the helper (`compare_at_helper`). SecureNN, Algorithm 3, for p parties; one round.
+
+    x: shares over Z_67 of the bits of m numbers, dealt, shape (m, l); r, beta: known to P1..Pp.
+    `below_zero` marks entries where r stands for -1, so that x > r always.
+
+    1. w_i = x_i XOR r_i.
+    2. beta = 0: c_i = r_i - x_i + 1 + sum of w_j over j > i, which is 0 at one i if x > r, and at none else.
+       beta = 1: the same for t = r + 1 with x and t exchanged, 0 at one i if x < t, that is x <= r.
+       No such t if r = 2^l - 1: submit (0, 1, ..., 1). Where r stands for -1, submit that if beta = 0 and
+       (1, ..., 1) if beta = 1.
+    3. Each c_i is multiplied by its own common random non-zero scalar; the l of them are permuted by a
+       common random permutation, fresh for each comparison, and sent to P0 with a fresh share of zero.
+    4. P0: is there a zero?
+
+    Sees: P0 uniform shares of l values that are uniform and non-zero, but for one zero in a uniform place
+    where the answer is 1. A simulator makes that from the answer, which beta hides. P1..Pp see nothing.
+    """
+    count, length = x.shape
+    mode = beta.copy()
+    mode[(beta == 1) & (r == (1 << length) - 1)] = 2
+    if below_zero is not None:
+        mode[below_zero] = 2 + beta[below_zero]
+    scalars = common_scalars(me, count, length)
+    order = common_permutations(me, count, length)
+    zero = zero_shares(me, FIELD, (count, length), "PrivateCompare")
+    message = np.empty((count, length), np.uint8)
+    blinded_comparison(x.take(), r, mode, scalars, order, zero, int(me.lead), FIELD.q, message)
+    me.channel.send(0, message)
+
+
+@metered("PrivateCompare")
+def compare_at_helper(me: Party, x: Dealt) -> Array:
+    """The helper's side of PrivateCompare, step 4: 1 where there is a zero."""
+    messages = np.stack([me.channel.receive(j, np.uint8, x.shape)[0] for j in me.world.data_ranks])
+    answer = np.empty(x.shape[0], np.uint8)
+    any_zero(messages, FIELD.q, answer)
+    return answer
+
+
+def common_bits(me: Party, count: int, purpose: str) -> Array:
+    """Random bits that all data parties know and the helper does not."""
+    return me.streams.common(f"beta for {purpose}").read(count) & np.uint8(1)
+
+
+def common_scalars(me: Party, count: int, length: int) -> Array:
+    """A non-zero scalar for every bit of every comparison."""
+    return FIELD.sample_nonzero(me.streams.common("PrivateCompare scalars"), (count, length))
+
+
+def common_permutations(me: Party, count: int, length: int) -> Array:
+    """A permutation of the bits for every comparison."""
+    return sample_permutations(me.streams.common("PrivateCompare permutations"), count, length)
+
+
+def unblinded(blinded: Shared, beta: Array) -> Shared:
+    """[b XOR beta] from [b], for a beta that all data parties know: [b] or 1 - [b]."""
+    return blinded * (1 - 2 * beta.astype(np.int64)) + beta

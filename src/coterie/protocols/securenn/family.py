@@ -1,0 +1,145 @@
+"""SecureNN's protocols, extended to p data parties, as a family for clustering."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.protocols.interface import Division, Family, Ints
+from coterie.protocols.numerics import QUOTIENT_BITS, reciprocals
+from coterie.protocols.securenn.division import divide
+from coterie.protocols.securenn.labelling import arg_min, label_samples
+from coterie.protocols.securenn.products import elementwise_product, matrix_product, select_share, square
+from coterie.protocols.securenn.sign import drelu
+from coterie.protocols.securenn.truncation import truncate
+from coterie.ring import Words
+from coterie.sharing import Secret, Shared, concatenate, open_to, zero_shares
+
+__all__ = ["SecureNN"]
+
+WORDS = Words(64)
+
+
+def _shared(value: Secret) -> Shared:
+    assert isinstance(value, Shared)
+    return value
+
+
+class SecureNN(Family):
+    """The paper's protocols. The helper takes part in every comparison."""
+
+    name = "securenn"
+    divisions: ClassVar[dict[str, Division]] = {"secret": "quotient", "revealed": "reciprocal"}
+
+    def contribute(self, own: Ints | None, shape: tuple[int, ...]) -> Shared:
+        """What a party holds is its share; a fresh sharing of zero on top makes every share uniform."""
+        me = self.me
+        if me.is_helper:
+            return me.hollow(WORDS, shape)
+        share = WORDS.zeros(shape) if own is None else WORDS.encode(own)
+        return me.shared(WORDS, WORDS.add(share, zero_shares(me, WORDS, shape, "input")))
+
+    def public(self, values: Ints) -> Shared:
+        me = self.me
+        if me.is_helper:
+            return me.hollow(WORDS, np.shape(values))
+        return me.shared(WORDS, WORDS.encode(values) if me.lead else WORDS.zeros(np.shape(values)))
+
+    def pick(self, rows: Secret, numbers: Sequence[int]) -> Shared:
+        return _shared(rows)[list(numbers)]
+
+    def label(self, rows: Secret, centers: Secret) -> Shared:
+        return self._by_blocks(_shared(rows), lambda block: label_samples(self.me, block, _shared(centers)))
+
+    def arg_min(self, values: Secret) -> Shared:
+        return self._by_blocks(_shared(values), lambda block: arg_min(self.me, block))
+
+    def _by_blocks(self, rows: Shared, labelling: Any) -> Shared:
+        """Label block by block, so that memory stays bounded; the blocks do not depend on each other."""
+        parts = []
+        with self.me.channel.parallel() as branch:
+            for at in range(0, max(rows.shape[0], 1), self.problem.block_rows):
+                branch()
+                parts.append(labelling(rows[at : at + self.problem.block_rows]))
+        return concatenate(parts)
+
+    def index(self, labels: Secret) -> Shared:
+        one_hot = _shared(labels)
+        return (one_hot * np.arange(one_hot.shape[1])).sum(1)
+
+    def sums(self, rows: Secret, labels: Secret) -> tuple[Shared, Shared]:
+        one_hot = _shared(labels)
+        return matrix_product(self.me, one_hot.transpose(), _shared(rows)), one_hot.sum(0)
+
+    def means(self, sums: Secret, counts: Secret, old: Secret) -> Shared:
+        """Signed means by the Division of non-negative numbers: `quotient_means` of numerics, secretly.
+
+        x = 2 (T + H t) + s t and y = 2 s t, so that floor(x / y) is the mean, rounded to the nearest step.
+        """
+        total, t, before = _shared(sums), _shared(counts)[:, None], _shared(old)
+        step = self.problem.quotient_steps(QUOTIENT_BITS)
+        edge = step << (QUOTIENT_BITS - 1)
+        size = total.size
+        x = (total + t * edge) * 2 + t * step
+        y = t * (2 * step)
+        quotient, empty = divide(self.me, x.reshape(size), y.reshape(size), QUOTIENT_BITS)
+        mean = quotient.reshape(*total.shape) * step - np.broadcast_to(edge, total.shape)
+        return select_share(self.me, empty.reshape(*total.shape), mean, before)
+
+    def means_of_public_counts(self, sums: Secret, counts: Ints | None, old: Secret) -> Shared:
+        total, before, g = _shared(sums), _shared(old), self.problem.reciprocal_bits
+        if counts is None:
+            return truncate(self.me, total, g)
+        empty = (counts == 0).astype(np.int64)[:, None]
+        return truncate(self.me, total * reciprocals(counts, g)[:, None] + before * (empty << g), g)
+
+    def movement(self, old: Secret, new: Secret) -> Shared:
+        moved = square(self.me, _shared(old) - _shared(new))
+        return moved.reshape(1, moved.size).sum(1)
+
+    def at_most(self, value: Secret, threshold: int) -> Shared:
+        return drelu(self.me, threshold - _shared(value))
+
+    def objective(self, sums: Secret, counts: Secret, centers: Secret) -> Shared:
+        """As `Family.objective`; |c_j|^2 and the sums are cut to fit before they are multiplied."""
+        total, t, c = _shared(sums), _shared(counts), _shared(centers)
+        shift = self.problem.objective_shift
+        squares = square(self.me, c).sum(1)
+        cut = truncate(self.me, concatenate([total.reshape(total.size), squares]), shift)
+        left = concatenate([cut[: total.size] * -2, cut[total.size :]])
+        product = elementwise_product(self.me, left, concatenate([c.reshape(c.size), t]))
+        return product.reshape(1, product.size).sum(1)
+
+    def choose(self, first: Secret, second: Secret, pairs: Sequence[tuple[Secret, Secret]]) -> list[Secret]:
+        keep = drelu(self.me, _shared(second) - _shared(first))  # (1,)
+        left = concatenate([_shared(a).reshape(_shared(a).size) for a, _ in pairs])
+        right = concatenate([_shared(b).reshape(_shared(b).size) for _, b in pairs])
+        chosen = select_share(self.me, concatenate([keep] * left.size), right, left)
+        parts: list[Secret] = []
+        at = 0
+        for a, _ in pairs:
+            shape = _shared(a).shape
+            parts.append(chosen[at : at + math.prod(shape)].reshape(*shape))
+            at += math.prod(shape)
+        return parts
+
+    def add(self, first: Secret, second: Secret) -> Shared:
+        return _shared(first) + _shared(second)
+
+    def open(
+        self, value: Secret, to: Sequence[int], what: str, reason: str, part: Any = ..., detail: str = ""
+    ) -> Ints | None:
+        opened = open_to(self.me, _shared(value)[part], to, what, reason, detail)
+        return None if opened is None else WORDS.signed(opened)
+
+    def export(self, value: Secret) -> dict[str, NDArray[np.uint64]]:
+        return {"words": _shared(value).share}
+
+    def restore(self, kept: dict[str, NDArray[np.uint64]] | None, shape: tuple[int, ...]) -> Shared:
+        if kept is None:
+            return self.me.hollow(WORDS, shape)
+        return self.me.shared(WORDS, kept["words"])

@@ -1,0 +1,117 @@
+"""The sign of a shared number: ShareConvert to an odd modulus, then the top bit as a lowest bit."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from coterie.protocols.securenn.compare import (
+    FIELD,
+    common_bits,
+    compare_at_helper,
+    private_compare,
+    unblinded,
+)
+from coterie.ring import Array, OddWords, Words
+from coterie.sharing import Party, Shared, open_masked
+from coterie.transport import metered
+
+__all__ = ["compute_msb", "drelu", "share_convert"]
+
+
+@metered("ShareConvert")
+def share_convert(me: Party, x: Shared) -> Shared:
+    """[x] over Z_L becomes [x] over Z_(L-1), for x != L - 1. SecureNN, Algorithm 4, for p parties; four rounds.
+
+    1. P1..Pp: common uniform r_j for every j; r = sum r_j - alpha L, known to all of them.
+    2. Pj: x~_j = x_j + r_j - beta_j L, to P0.                                               (round 1)
+    3. P0: sum x~_j = x~ + delta L; deals the bits of x~ over Z_67, and [delta] over Z_(L-1).      (round 2)
+    4. PrivateCompare of x~ with r - 1 tells P0 eta'' = beta XOR [x~ > r - 1]  (r = 0: always);  (round 3)
+       P0 deals [eta''] over Z_(L-1).                                                          (round 4)
+    5. [eta'] = [x~ < r] = 1 - [eta'' XOR beta]; this is also the wrap in x~ = x + r - eta' L.
+    6. Pj: theta_j = beta_j + delta_j - eta'_j, and P1 subtracts alpha; y_j = x_j - theta_j.
+
+    sum x_j = x + theta L and L = 1 modulo L - 1, so the y_j add up to x. alpha, delta, theta lie in 0..p-1.
+    Sees: P0 the x~_j, each masked by its own uniform r_j, and PrivateCompare's view; Pj shares of what P0 deals.
+    """
+    words = x.ring
+    assert isinstance(words, Words)
+    odd, (count,) = OddWords(words.width), x.shape
+    if me.is_helper:
+        x_masked, delta_value = _sum_and_wraps(
+            words, [me.channel.receive(j, words.dtype, (count,))[0] for j in me.world.data_ranks]
+        )
+        bits = me.dealt.bit_shares_of(FIELD, count, words.width, "bits of x~", lambda: x_masked, answer=True)
+        me.dealt.shares_of(odd, (count,), "delta", lambda: delta_value, answer=True)
+        answer = compare_at_helper(me, bits)
+        me.dealt.shares_of(odd, (count,), "eta", lambda: answer.astype(np.uint64), answer=True)
+        return me.hollow(odd, x.shape)
+    r_shares = words.sample(me.streams.common("ShareConvert r"), (me.world.p, count))
+    r, alpha = _sum_and_wraps(words, list(r_shares))
+    r_own = r_shares[me.rank - 1]
+    masked = words.add(x.share, r_own)
+    wraps = (masked < r_own).astype(np.uint64)  # beta_j
+    me.channel.send(0, masked)
+    bits = me.dealt.bit_shares_of(FIELD, count, words.width, "bits of x~", answer=True)
+    delta = me.dealt.shares_of(odd, (count,), "delta", answer=True)
+    beta = common_bits(me, count, "ShareConvert")
+    private_compare(me, bits, words.sub(r, words.encode(1)), beta, below_zero=r == 0)
+    blinded = me.dealt.shares_of(odd, (count,), "eta", answer=True).take()
+    # eta' = 1 - (eta'' XOR beta): eta'' where beta = 1, else 1 - eta''
+    complement = odd.sub(np.full(count, np.uint64(me.lead)), blinded)
+    eta = np.where(beta == 1, blinded, complement)
+    theta = odd.sub(odd.add(wraps, delta.take()), eta)
+    if me.lead:
+        theta = odd.sub(theta, alpha)
+    own = np.where(x.share == np.uint64(odd.modulus), np.uint64(0), x.share)
+    return me.shared(odd, odd.sub(own, theta))
+
+
+def _sum_and_wraps(words: Words, parts: list[Array]) -> tuple[Array, Array]:
+    """The sum over Z_L, and how many times L was subtracted from the sum over the whole numbers."""
+    total, wraps = words.zeros(parts[0].shape), np.zeros(parts[0].shape, np.uint64)
+    for part in parts:
+        total = words.add(total, part)
+        wraps += total < part
+    return total, wraps
+
+
+@metered("ComputeMSB")
+def compute_msb(me: Party, a: Shared) -> Shared:
+    """[MSB(a)] over Z_L, from [a] over Z_(L-1). SecureNN, Algorithm 5, for p parties; three rounds.
+
+    1. P0 deals [x], uniform over Z_(L-1), one for every entry, and the bits of x over Z_67.      (one-way)
+    2. P1..Pp open r = 2a + x.                                                               (round 1)
+    3. PrivateCompare tells P0 beta' = beta XOR [x > r].                                       (round 2)
+    4. P0 deals [beta' XOR x_0] over Z_L.                                                      (round 3)
+    5. MSB(a) = LSB(2a) = r_0 XOR x_0 XOR [x > r] = (beta' XOR x_0) XOR (beta XOR r_0), as L - 1 is odd.
+
+    Deviates: SecureNN deals [x_0] and multiplies it with the shared comparison (a product, one more
+    round). P0 knows both beta' and x_0, so it deals their XOR at once.
+    Sees: P0 PrivateCompare's view; Pj r, which x makes uniform.
+    """
+    odd, (count,) = a.ring, a.shape
+    assert isinstance(odd, OddWords)
+    words = Words(odd.width)
+    mask = me.dealt.uniform(odd, (count,), "ComputeMSB mask")  # x = -mask, so that 2a + x = 2a - mask
+    bits = me.dealt.bit_shares_of(FIELD, count, odd.width, "bits of x", lambda: odd.neg(mask.value))
+    if me.is_helper:
+        answer = compare_at_helper(me, bits)
+        x_0 = odd.neg(mask.value) & np.uint64(1)
+        me.dealt.shares_of(words, (count,), "MSB", lambda: answer ^ x_0, answer=True)
+        return me.hollow(words, a.shape)
+    (r,) = open_masked(me, (a + a, mask))
+    beta = common_bits(me, count, "ComputeMSB")
+    private_compare(me, bits, r, beta)
+    blinded = me.taken(me.dealt.shares_of(words, (count,), "MSB", answer=True))
+    return unblinded(blinded, beta ^ (r & np.uint64(1)))
+
+
+@metered("DReLU")
+def drelu(me: Party, a: Shared) -> Shared:
+    """[a >= 0] for -L/4 <= a < L/4, any shape. SecureNN, Algorithm 6, for p parties; seven rounds.
+
+    The top bit of 2a, which is the sign of such an a. 2a is converted and never a: it is even, so it
+    is not L - 1, the one value that ShareConvert cannot take.
+    """
+    twice = (a + a).reshape(a.size)
+    return (1 - compute_msb(me, share_convert(me, twice))).reshape(*a.shape)

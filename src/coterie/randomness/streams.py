@@ -1,0 +1,145 @@
+"""AES-128-CTR streams, named by who holds them and addressed by phase, block and step.
+
+A stream's key is HKDF of a secret agreed freshly at every connection and of the address: session,
+epoch, holders, purpose, phase (the iteration, counted on through restarts), block and step. So every
+stream is used once, and holders who run the same program stay in step without talking.
+
+holders     who can expand it
+private     this party alone
+pair i-j    two data parties
+dealt j     the helper and data party j
+common      all data parties, never the helper
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Protocol
+
+import numpy as np
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
+from numpy.typing import NDArray
+
+from coterie.errors import MaterialReused
+from coterie.transport import Channel, World
+
+__all__ = ["Entropy", "Stream", "Streams", "SystemEntropy", "agree"]
+
+SECRET_BYTES = 32
+_ZEROS = memoryview(bytes(1 << 20))
+
+
+class Entropy(Protocol):
+    """Where a party's own secrets come from. Tests inject their own; the public API cannot."""
+
+    def draw(self, count: int) -> bytes: ...
+
+
+class SystemEntropy:
+    """The operating system's generator."""
+
+    def draw(self, count: int) -> bytes:
+        import secrets
+
+        return secrets.token_bytes(count)
+
+
+class Stream:
+    """The key stream of one address, read front to back."""
+
+    def __init__(self, key: bytes) -> None:
+        self._encryptor = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+
+    def read(self, count: int) -> NDArray[np.uint8]:
+        out = np.empty(count, np.uint8)
+        view = out.data
+        for at in range(0, count, len(_ZEROS)):
+            size = min(len(_ZEROS), count - at)
+            self._encryptor.update_into(_ZEROS[:size], view[at : at + size])
+        return out
+
+
+class Streams:
+    """All streams that one role can expand."""
+
+    def __init__(self, world: World, rank: int, secrets: dict[str, bytes], epoch: int = 0) -> None:
+        self.world, self.rank = world, rank
+        self._secrets = secrets
+        self._epoch = epoch
+        self._phase, self._block = 0, 0
+        self._steps: defaultdict[str, int] = defaultdict(int)
+        self._seen: set[int] = {0}
+
+    def __repr__(self) -> str:
+        return f"Streams(rank={self.rank})"
+
+    def begin(self, phase: int, block: int = 0) -> None:
+        """From here on, addresses lie in this phase and block. A phase is entered once and in order."""
+        if phase < self._phase or (phase == self._phase and block in self._seen):
+            raise MaterialReused(f"phase {phase}, block {block} was entered before")
+        if phase > self._phase:
+            self._seen.clear()
+        self._phase, self._block = phase, block
+        self._seen.add(block)
+        self._steps.clear()
+
+    @property
+    def phase(self) -> int:
+        return self._phase
+
+    def private(self, purpose: str) -> Stream:
+        return self._next("private", purpose)
+
+    def common(self, purpose: str) -> Stream:
+        return self._next("common", purpose)
+
+    def pair(self, other: int, purpose: str) -> Stream:
+        return self._next(_pair(self.rank, other), purpose)
+
+    def dealt(self, party: int, purpose: str) -> Stream:
+        return self._next(_pair(0, party), purpose)
+
+    def _next(self, holders: str, purpose: str) -> Stream:
+        step = self._steps[holders]
+        self._steps[holders] += 1
+        address = f"{self._epoch}|{holders}|{purpose}|{self._phase}|{self._block}|{step}"
+        info = b"coterie stream|" + self.world.session + b"|" + address.encode()
+        return Stream(HKDFExpand(hashes.SHA256(), 16, info).derive(self._secrets[holders]))
+
+
+def _pair(a: int, b: int) -> str:
+    low, high = sorted((a, b))
+    return f"dealt {high}" if low == 0 else f"pair {low}-{high}"
+
+
+def agree(channel: Channel, entropy: Entropy, epoch: int = 0) -> Streams:
+    """Agree on the secrets of this session, one message each way between every two roles.
+
+    Both ends contribute to a pair's secret, all data parties to the common one, so that a secret is
+    fresh if one of its holders is. Nothing is stored.
+    """
+    world, rank = channel.world, channel.rank
+    data = [other for other in world.peers(rank) if other != 0] if rank else []
+    own_common = entropy.draw(SECRET_BYTES)
+    own = {other: entropy.draw(SECRET_BYTES) for other in world.peers(rank)}
+    for other in world.peers(rank):
+        message = own[other] + (own_common if other in data else b"")
+        channel.send(other, np.frombuffer(message, np.uint8))
+    secrets = {"private": _derive(world, "private", entropy.draw(SECRET_BYTES))}
+    common = {rank: own_common}
+    for other in world.peers(rank):
+        length = SECRET_BYTES * (2 if other in data else 1)
+        theirs = channel.receive(other, np.uint8, (length,))[0].tobytes()
+        low, high = (own[other], theirs[:SECRET_BYTES]) if rank < other else (theirs[:SECRET_BYTES], own[other])
+        secrets[_pair(rank, other)] = _derive(world, _pair(rank, other), low + high)
+        common[other] = theirs[SECRET_BYTES:]
+    if rank:
+        secrets["common"] = _derive(world, "common", b"".join(common[j] for j in world.data_ranks))
+    return Streams(world, rank, secrets, epoch)
+
+
+def _derive(world: World, holders: str, material: bytes) -> bytes:
+    info = b"coterie secret|" + holders.encode()
+    return HKDF(hashes.SHA256(), SECRET_BYTES, salt=world.session, info=info).derive(material)

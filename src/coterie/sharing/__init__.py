@@ -1,0 +1,22 @@
+"""Shared values; the opening gate; the disclosure log; a role in a session."""
+
+from coterie.sharing.gate import open_masked, open_to, open_wide, zero_shares
+from coterie.sharing.ledger import Disclosure, Ledger
+from coterie.sharing.party import Party, join
+from coterie.sharing.shared import Secret, Shared, concatenate, hollow, stack
+
+__all__ = [
+    "Disclosure",
+    "Ledger",
+    "Party",
+    "Secret",
+    "Shared",
+    "concatenate",
+    "hollow",
+    "join",
+    "open_masked",
+    "open_to",
+    "open_wide",
+    "stack",
+    "zero_shares",
+]

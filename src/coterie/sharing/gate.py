@@ -1,0 +1,108 @@
+"""The two ways out of secrecy, and the zero-sharings that keep a share from saying more than the sum.
+
+Nothing else in Coterie reads what shares add up to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from coterie.errors import ProtocolError
+from coterie.randomness import Dealt
+from coterie.ring import Array, Ring, Words
+from coterie.sharing.party import Party
+from coterie.sharing.shared import Shared
+
+__all__ = ["open_masked", "open_to", "open_wide", "zero_shares"]
+
+Shape = tuple[int, ...]
+
+
+def zero_shares(me: Party, ring: Ring, shape: Shape, purpose: str) -> Array:
+    """A fresh share of zero over `ring`: for every pair of data parties one adds what the other subtracts.
+
+    The helper knows none of it, and p - 1 data parties together cannot tell the last one's share from
+    a uniform one beyond what the sum says.
+    """
+    share = ring.zeros(shape)
+    for other in me.world.data_ranks:
+        if other != me.rank:
+            common = ring.sample(me.streams.pair(other, f"zero for {purpose}"), shape)
+            share = ring.add(share, common) if me.rank < other else ring.sub(share, common)
+    return share
+
+
+def open_masked(me: Party, *masked: tuple[Shared, Dealt]) -> list[Array]:
+    """Open x - a to all data parties for each (x, a), in one round; the helper takes no part.
+
+    `a` is a dealt uniform mask of x's shape, consumed here, so that what is opened is uniform and
+    independent of x: it is no disclosure.
+    """
+    shares = []
+    for x, a in masked:
+        if x.shape != a.shape or x.ring != a.ring:
+            raise ProtocolError(f"a mask of shape {a.shape} does not fit a value of shape {x.shape}")
+        shares.append(x.ring.sub(x.share, a.take()))
+    others = [j for j in me.world.data_ranks if j != me.rank]
+    for j in others:
+        for share in shares:
+            me.channel.send(j, share)
+    totals = shares
+    for j in others:
+        received = [me.channel.receive(j, share.dtype, share.shape)[0] for share in shares]
+        totals = [x.ring.add(total, part) for (x, _), total, part in zip(masked, totals, received, strict=True)]
+    return totals
+
+
+def open_to(me: Party, value: Shared, to: Sequence[int], what: str, reason: str, detail: str = "") -> Array | None:
+    """Open a value to the given ranks, and write it into the disclosure log. One round.
+
+    Every data party adds a fresh share of zero and sends its share to each recipient, who learns the
+    sum and nothing more. Returns the value to recipients, None to the others. The helper contributes
+    nothing; if it is a recipient, it receives.
+    """
+    me.ledger.record(what, tuple(me.world.names[j] for j in to), reason, detail)
+    if me.is_helper:
+        if 0 not in to:
+            return None
+        total = value.ring.zeros(value.shape)
+    else:
+        total = value.ring.add(value.share, zero_shares(me, value.ring, value.shape, f"opening {what}"))
+        for j in to:
+            if j != me.rank:
+                me.channel.send(j, total)
+    if me.rank not in to:
+        return None
+    for j in me.world.data_ranks:
+        if j != me.rank:
+            total = value.ring.add(total, me.channel.receive(j, value.ring.dtype, value.shape)[0])
+    return total
+
+
+def open_wide(me: Party, part: int, what: str, reason: str) -> int | None:
+    """Open the sum of one whole number per data party to all of them, modulo 2^128; logged. One round.
+
+    For totals too large for the ring, such as the inertia of millions of rows. Zero-sharing is over
+    Z_2^128, so that only the sum is learnt.
+    """
+    to = list(me.world.data_ranks)
+    me.ledger.record(what, tuple(me.world.names[j] for j in to), reason)
+    if me.is_helper:
+        return None
+    words = Words(64)
+    for j in to:
+        if j != me.rank:
+            pad = int.from_bytes(me.streams.pair(j, f"zero for opening {what}").read(16).tobytes(), "little")
+            part += pad if me.rank < j else -pad
+    raw = np.frombuffer((part % (1 << 128)).to_bytes(16, "little"), words.dtype)
+    total = part
+    for j in to:
+        if j != me.rank:
+            me.channel.send(j, raw)
+    for j in to:
+        if j != me.rank:
+            total += int.from_bytes(me.channel.receive(j, words.dtype, (2,))[0].tobytes(), "little")
+    total %= 1 << 128
+    return total - (1 << 128) if total >> 127 else total

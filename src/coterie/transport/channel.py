@@ -1,0 +1,210 @@
+"""The contract between a party and the wire: send and receive arrays.
+
+    send(to, array, dealt=False)      never blocks on the receiver's progress (the helper's may)
+    receive(sender, dtype, shape)     the next array from that peer, which must be exactly this
+    abort(culprit, reason)            tell every peer that this party stops, and who is to blame
+    close()
+
+Frames are a fixed header and raw bytes. What is expected is known before a frame arrives, so its
+session, type, sequence and length are checked before anything is allocated for it. An array that was
+sent belongs to the channel: the sender must not write to it again, nor the receiver.
+
+Each frame carries the *stamp* of its sender, two logical clocks (Lamport, 1978) kept by the metering
+wrapper: the longest chain of dependent messages so far, without and with one-way dealt ones.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import DTypeLike
+
+from coterie.errors import PeerLost, WrongLength, WrongSequence, WrongSession, WrongType
+from coterie.ring import Array
+
+__all__ = [
+    "CONTROL",
+    "CONTROL_LIMIT",
+    "HEADER_BYTES",
+    "Abort",
+    "Channel",
+    "Control",
+    "Goodbye",
+    "Header",
+    "Heartbeat",
+    "Stamp",
+    "World",
+    "decode_control",
+    "dtype_code",
+    "encode_control",
+]
+
+MAGIC = b"cote"
+VERSION = 1
+CONTROL = 0
+CONTROL_LIMIT = 4096
+_CODES = {np.dtype(np.uint8): 1, np.dtype(np.uint64): 2, np.dtype(np.int64): 3}
+# magic, version, type, lane, sender, receiver, session, sequence, length, clock, clock with dealing
+_LAYOUT = struct.Struct("<4sBBHHH16sQQII")
+HEADER_BYTES = _LAYOUT.size
+
+
+class Stamp(NamedTuple):
+    """The sender's two clocks. `rounds` is negative for a one-way dealt message, which nobody counts."""
+
+    rounds: int = 0
+    with_dealing: int = 0
+
+
+@dataclass(frozen=True)
+class World:
+    """Who takes part: names by rank, the helper's first; and the session they are in."""
+
+    names: tuple[str, ...]
+    session: bytes = bytes(16)
+
+    @property
+    def p(self) -> int:
+        return len(self.names) - 1
+
+    @property
+    def data_ranks(self) -> range:
+        return range(1, len(self.names))
+
+    def peers(self, rank: int) -> list[int]:
+        return [other for other in range(len(self.names)) if other != rank]
+
+
+class Header(NamedTuple):
+    """What stands before every frame's bytes."""
+
+    kind: int
+    lane: int
+    sender: int
+    receiver: int
+    session: bytes
+    sequence: int
+    length: int
+    stamp: Stamp
+
+    def pack(self) -> bytes:
+        return _LAYOUT.pack(
+            MAGIC, VERSION, self.kind, self.lane, self.sender, self.receiver, self.session, self.sequence,
+            self.length, max(self.stamp.rounds, -1) + 1, self.stamp.with_dealing,
+        )  # fmt: skip
+
+    @classmethod
+    def unpack(cls, raw: bytes | bytearray | memoryview, peer: str) -> Header:
+        magic, version, kind, lane, sender, receiver, session, sequence, length, rounds, dealing = _LAYOUT.unpack(raw)
+        if magic != MAGIC:
+            raise WrongSession(f"{peer} sent bytes that are not a Coterie frame", peer)
+        if version != VERSION:
+            raise WrongSession(f"{peer} speaks wire version {version}, this is version {VERSION}", peer)
+        return cls(kind, lane, sender, receiver, session, sequence, length, Stamp(rounds - 1, dealing))
+
+    def check(self, expected: Header, peer: str) -> None:
+        """Raise the error that says how this header differs from the expected one."""
+        if self.session != expected.session:
+            raise WrongSession(f"{peer} sent a frame of another session", peer)
+        if (self.sender, self.receiver, self.lane) != (expected.sender, expected.receiver, expected.lane):
+            raise WrongSession(f"{peer} sent a frame that belongs to another connection", peer)
+        if self.sequence != expected.sequence:
+            raise WrongSequence(f"{peer} sent frame {self.sequence} where {expected.sequence} was due", peer)
+        if self.kind == CONTROL:
+            if self.length > CONTROL_LIMIT:
+                raise WrongLength(f"{peer} announced a control message of {self.length} bytes", peer)
+        elif self.kind != expected.kind:
+            raise WrongType(f"{peer} sent a frame of type {self.kind} where type {expected.kind} was due", peer)
+        elif self.length != expected.length:
+            raise WrongLength(f"{peer} announced {self.length} bytes where {expected.length} were due", peer)
+
+
+class Heartbeat(msgspec.Struct, tag="heartbeat", frozen=True):
+    """Still here; sent when there was nothing else to send for a while."""
+
+
+class Abort(msgspec.Struct, tag="abort", frozen=True):
+    """The sender stops. `culprit` is the rank of the party where the trouble started."""
+
+    culprit: int
+    reason: str
+
+
+class Goodbye(msgspec.Struct, tag="goodbye", frozen=True):
+    """The sender is done and closes in order."""
+
+
+Control = Heartbeat | Abort | Goodbye
+_decoder: msgspec.msgpack.Decoder[Control] = msgspec.msgpack.Decoder(Control)
+
+
+def encode_control(message: Control) -> bytes:
+    return msgspec.msgpack.encode(message)
+
+
+def decode_control(raw: bytes | bytearray, peer: str) -> Control:
+    try:
+        return _decoder.decode(raw)
+    except msgspec.DecodeError as error:
+        raise WrongType(f"{peer} sent a control message that cannot be read", peer) from error
+
+
+def dtype_code(dtype: DTypeLike) -> int:
+    """The wire's number for an element type."""
+    code = _CODES.get(np.dtype(dtype))
+    if code is None:
+        raise TypeError(f"arrays of {np.dtype(dtype)} do not travel")
+    return code
+
+
+def raise_for_control(message: Control, peer: str, world: World) -> None:
+    """What a control message means to somebody who waits for an array: trouble, unless a heartbeat."""
+    if isinstance(message, Abort):
+        known = 0 <= message.culprit < len(world.names)
+        culprit = world.names[message.culprit] if known else peer
+        if culprit == peer:
+            raise PeerLost(f"{peer} stopped: {message.reason}", culprit)
+        raise PeerLost(f"{culprit} was lost: {peer} reports {message.reason}", culprit)
+    if isinstance(message, Goodbye):
+        raise PeerLost(f"{peer} has finished while this party still waits for it", peer)
+
+
+class Channel(ABC):
+    """One party's connections to all the others, on one lane."""
+
+    world: World
+    rank: int
+
+    @abstractmethod
+    def send(self, to: int, array: Array, stamp: Stamp = Stamp()) -> None: ...  # noqa: B008
+
+    @abstractmethod
+    def receive(self, sender: int, dtype: DTypeLike, shape: Sequence[int]) -> tuple[Array, Stamp]: ...
+
+    @abstractmethod
+    def abort(self, culprit: int, reason: str) -> None: ...
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def _name(self, rank: int) -> str:
+        return self.world.names[rank]
+
+    def _expected(self, sender: int, sequence: int, dtype: DTypeLike, shape: Sequence[int]) -> Header:
+        length = math.prod(shape) * np.dtype(dtype).itemsize
+        return Header(dtype_code(dtype), 0, sender, self.rank, self.world.session, sequence, length, Stamp())
+
+    def _outgoing(self, to: int, sequence: int, kind: int, length: int, stamp: Stamp) -> Header:
+        return Header(kind, 0, self.rank, to, self.world.session, sequence, length, stamp)
+
+
+def as_bytes(array: Array) -> memoryview[Any]:
+    """The raw bytes of an array, without a copy where it lies in one piece."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data

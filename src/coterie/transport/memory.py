@@ -1,0 +1,131 @@
+"""Channels between threads of one process.
+
+They keep the contract of the real ones: headers are made and checked, arrays become read-only, an
+abort reaches everybody who waits, and the helper is held back when it runs too far ahead.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from coterie.errors import PeerLost
+from coterie.ring import Array
+from coterie.transport.channel import (
+    CONTROL,
+    Abort,
+    Channel,
+    Control,
+    Goodbye,
+    Header,
+    Stamp,
+    World,
+    dtype_code,
+    raise_for_control,
+)
+
+__all__ = ["MemoryChannel", "memory_channels"]
+
+#: How many bytes the helper may be ahead of a party.
+HELPER_AHEAD = 64 << 20
+
+
+class _Pipe:
+    """Frames from one party to another, in order."""
+
+    def __init__(self, limit: int | None) -> None:
+        self.frames: deque[tuple[Header, Array | Control]] = deque()
+        self.changed = threading.Condition()
+        self.limit = limit
+        self.waiting = 0  # bytes in the pipe
+        self.closed = False
+
+    def put(self, header: Header, body: Array | Control) -> None:
+        with self.changed:
+            if self.limit is not None and header.kind != CONTROL:
+                self.changed.wait_for(lambda: self.closed or self.waiting <= (self.limit or 0))
+            self.frames.append((header, body))
+            self.waiting += header.length
+            self.changed.notify_all()
+
+    def get(self, timeout: float | None) -> tuple[Header, Array | Control] | None:
+        with self.changed:
+            if not self.changed.wait_for(lambda: self.frames or self.closed, timeout) or not self.frames:
+                return None
+            header, body = self.frames.popleft()
+            self.waiting -= header.length
+            self.changed.notify_all()
+            return header, body
+
+    def close(self) -> None:
+        with self.changed:
+            self.closed = True
+            self.changed.notify_all()
+
+
+class MemoryChannel(Channel):
+    """One party's ends of the pipes."""
+
+    def __init__(self, world: World, rank: int, pipes: dict[tuple[int, int], _Pipe], patience: float | None) -> None:
+        self.world, self.rank = world, rank
+        self._pipes = pipes
+        self._patience = patience
+        self._sent = dict.fromkeys(world.peers(rank), 0)
+        self._received = dict.fromkeys(world.peers(rank), 0)
+        self._closed = False
+
+    def send(self, to: int, array: Array, stamp: Stamp = Stamp()) -> None:  # noqa: B008
+        view = np.ascontiguousarray(array).view()
+        view.flags.writeable = False
+        pipe = self._pipes[self.rank, to]
+        if pipe.closed:
+            self._control_waiting(to)
+            raise PeerLost(f"{self._name(to)} has closed its connection", self._name(to))
+        pipe.put(self._outgoing(to, self._sent[to], dtype_code(view.dtype), view.nbytes, stamp), view)
+        self._sent[to] += 1
+
+    def receive(self, sender: int, dtype: DTypeLike, shape: Sequence[int]) -> tuple[Array, Stamp]:
+        peer = self._name(sender)
+        frame = self._pipes[sender, self.rank].get(self._patience)
+        if frame is None:
+            gone = "has closed its connection" if self._pipes[sender, self.rank].closed else "has gone silent"
+            raise PeerLost(f"{peer} {gone}", peer)
+        header, body = frame
+        header.check(self._expected(sender, self._received[sender], dtype, shape), peer)
+        self._received[sender] += 1
+        if not isinstance(body, np.ndarray):
+            raise_for_control(body, peer, self.world)
+            raise AssertionError("a heartbeat in memory")
+        return body.reshape(shape), header.stamp
+
+    def abort(self, culprit: int, reason: str) -> None:
+        self._farewell(Abort(culprit, reason))
+
+    def close(self) -> None:
+        self._farewell(Goodbye())
+
+    def _farewell(self, message: Control) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        for to in self.world.peers(self.rank):
+            self._pipes[self.rank, to].put(self._outgoing(to, self._sent[to], CONTROL, 0, Stamp()), message)
+            self._pipes[self.rank, to].close()
+            self._pipes[to, self.rank].close()
+
+    def _control_waiting(self, peer: int) -> None:
+        """Raise what the peer said last, if that was an abort."""
+        frames = self._pipes[peer, self.rank].frames
+        if frames and not isinstance(frames[-1][1], np.ndarray):
+            raise_for_control(frames[-1][1], self._name(peer), self.world)
+
+
+def memory_channels(world: World, patience: float | None = None) -> list[MemoryChannel]:
+    """A channel for every rank, all connected."""
+    ranks = range(len(world.names))
+    pipes = {(i, j): _Pipe(HELPER_AHEAD if i == 0 else None) for i in ranks for j in ranks if i != j}
+    return [MemoryChannel(world, rank, pipes, patience) for rank in ranks]

@@ -1,0 +1,179 @@
+"""Counting what crosses a channel: rounds, messages and bytes, in all and by protocol.
+
+Rounds are the longest chain of dependent messages, measured with logical clocks: a message is stamped
+one later than all that its sender had received before, and a receiver's clock moves to the stamp. Two
+clocks run side by side. `rounds_with_dealing` counts every message, as the paper's table does. `rounds`
+leaves out one-way dealt messages, which the helper sends without having to wait for anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import wraps
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
+
+import msgspec
+from numpy.typing import DTypeLike
+
+from coterie.ring import Array
+from coterie.transport.channel import HEADER_BYTES, Channel, Stamp
+
+__all__ = ["Metered", "Tally", "Traffic", "metered"]
+
+
+class Tally(msgspec.Struct):
+    """What one protocol took, everything that it calls included."""
+
+    calls: int = 0
+    rounds: int = 0
+    rounds_with_dealing: int = 0
+    messages: int = 0
+    bytes_sent: int = 0
+
+
+class Traffic(msgspec.Struct):
+    """What one party sent, or all of them together, and how long the chain of messages was.
+
+    `bytes_sent` counts frames, header included, by party name. Protocols call each other, so the
+    entries of `by_protocol` overlap; their rounds are the most that any role saw pass in all calls.
+    """
+
+    rounds: int = 0
+    rounds_with_dealing: int = 0
+    rounds_per_iteration: int = 0
+    rounds_with_dealing_per_iteration: int = 0
+    messages: int = 0
+    bytes_sent: dict[str, int] = {}
+    by_protocol: dict[str, Tally] = {}
+
+    @classmethod
+    def together(cls, parts: Sequence[Traffic]) -> Traffic:
+        """The traffic of a run from that of its roles, by rank; rounds are the longest that any role saw."""
+        whole = cls()
+        for part in parts:
+            whole.messages += part.messages
+            whole.bytes_sent = {**whole.bytes_sent, **part.bytes_sent}
+            for name, tally in part.by_protocol.items():
+                mine = whole.by_protocol.setdefault(name, Tally())
+                mine.messages += tally.messages
+                mine.bytes_sent += tally.bytes_sent
+                mine.calls = max(mine.calls, tally.calls)
+                mine.rounds = max(mine.rounds, tally.rounds)
+                mine.rounds_with_dealing = max(mine.rounds_with_dealing, tally.rounds_with_dealing)
+        for field in (
+            "rounds",
+            "rounds_with_dealing",
+            "rounds_per_iteration",
+            "rounds_with_dealing_per_iteration",
+        ):
+            setattr(whole, field, max(getattr(part, field) for part in parts))
+        return whole
+
+
+class Metered(Channel):
+    """A channel that counts, around any other."""
+
+    def __init__(self, inner: Channel) -> None:
+        self.inner = inner
+        self.world, self.rank = inner.world, inner.rank
+        self.clock = Stamp()
+        self.messages = 0
+        self.bytes_sent = 0
+        self.tallies: dict[str, Tally] = {}
+        self._marks: list[Stamp] = []
+
+    def send(self, to: int, array: Array, stamp: Stamp = Stamp(), *, dealt: bool = False) -> None:  # noqa: ARG002, B008
+        """`dealt`: a one-way message of the helper that depends on nothing it has received."""
+        rounds = -1 if dealt else self.clock.rounds + 1
+        self.inner.send(to, array, Stamp(rounds, self.clock.with_dealing + 1))
+        self.messages += 1
+        self.bytes_sent += HEADER_BYTES + array.nbytes
+
+    def receive(self, sender: int, dtype: DTypeLike, shape: Sequence[int]) -> tuple[Array, Stamp]:
+        array, stamp = self.inner.receive(sender, dtype, shape)
+        self.clock = Stamp(max(self.clock.rounds, stamp.rounds), max(self.clock.with_dealing, stamp.with_dealing))
+        return array, stamp
+
+    def abort(self, culprit: int, reason: str) -> None:
+        self.inner.abort(culprit, reason)
+
+    def close(self) -> None:
+        self.inner.close()
+
+    def mark_iteration(self) -> None:
+        """Call where an iteration ends, and before the first begins."""
+        self._marks.append(self.clock)
+
+    def start_over(self) -> None:
+        """A restart begins: its first iteration is not measured against the last one's end."""
+        self._marks.clear()
+
+    @contextmanager
+    def protocol(self, name: str) -> Iterator[None]:
+        """Count what happens inside under this name."""
+        before, messages, sent = self.clock, self.messages, self.bytes_sent
+        try:
+            yield
+        finally:
+            tally = self.tallies.setdefault(name, Tally())
+            tally.calls += 1
+            tally.rounds += self.clock.rounds - before.rounds
+            tally.rounds_with_dealing += self.clock.with_dealing - before.with_dealing
+            tally.messages += self.messages - messages
+            tally.bytes_sent += self.bytes_sent - sent
+
+    @contextmanager
+    def parallel(self) -> Iterator[Callable[[], None]]:
+        """Blocks that depend on nothing but what came before count once: call the yielded function
+        where each of them begins."""
+        start = latest = self.clock
+
+        def branch() -> None:
+            nonlocal latest
+            latest = Stamp(*map(max, latest, self.clock))
+            self.clock = start
+
+        yield branch
+        self.clock = Stamp(*map(max, latest, self.clock))
+
+    def traffic(self) -> Traffic:
+        """What this party has counted so far."""
+        steps = list(zip(self._marks, self._marks[1:], strict=False))
+        per_iteration = [Stamp(b.rounds - a.rounds, b.with_dealing - a.with_dealing) for a, b in steps]
+        steady = per_iteration[-1] if per_iteration else Stamp()
+        return Traffic(
+            self.clock.rounds,
+            self.clock.with_dealing,
+            steady.rounds,
+            steady.with_dealing,
+            self.messages,
+            {self.world.names[self.rank]: self.bytes_sent},
+            dict(self.tallies),
+        )
+
+
+class _HasChannel(Protocol):
+    @property
+    def channel(self) -> Metered: ...
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+M = TypeVar("M", bound=_HasChannel)
+
+
+def metered(
+    name: str,
+) -> Callable[[Callable[Concatenate[M, P], R]], Callable[Concatenate[M, P], R]]:
+    """Count a protocol, a function of the party that runs it, under the name the paper gives it."""
+
+    def decorate(function: Callable[Concatenate[M, P], R]) -> Callable[Concatenate[M, P], R]:
+        @wraps(function)
+        def counted(me: M, *args: P.args, **kwargs: P.kwargs) -> R:
+            with me.channel.protocol(name):
+                return function(me, *args, **kwargs)
+
+        return counted  # type: ignore[return-value]  # `me` is positional here and there
+
+    return decorate

@@ -1,0 +1,54 @@
+"""Keeping a copy of everything a party sends and receives: for tests of what parties see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from numpy.typing import DTypeLike
+
+from coterie.ring import Array
+from coterie.transport.channel import Channel, Stamp
+
+__all__ = ["Frame", "Recording"]
+
+
+@dataclass(frozen=True, repr=False)
+class Frame:
+    """One array that crossed the channel."""
+
+    sender: int
+    receiver: int
+    array: Array
+
+
+class Recording(Channel):
+    """A channel that remembers, around any other."""
+
+    def __init__(self, inner: Channel) -> None:
+        self.inner = inner
+        self.world, self.rank = inner.world, inner.rank
+        self.frames: list[Frame] = []
+
+    @property
+    def received(self) -> list[Frame]:
+        return [frame for frame in self.frames if frame.receiver == self.rank]
+
+    @property
+    def sent(self) -> list[Frame]:
+        return [frame for frame in self.frames if frame.sender == self.rank]
+
+    def send(self, to: int, array: Array, stamp: Stamp = Stamp()) -> None:  # noqa: B008
+        self.frames.append(Frame(self.rank, to, array.copy()))
+        self.inner.send(to, array, stamp)
+
+    def receive(self, sender: int, dtype: DTypeLike, shape: Sequence[int]) -> tuple[Array, Stamp]:
+        array, stamp = self.inner.receive(sender, dtype, shape)
+        self.frames.append(Frame(sender, self.rank, array.copy()))
+        return array, stamp
+
+    def abort(self, culprit: int, reason: str) -> None:
+        self.inner.abort(culprit, reason)
+
+    def close(self) -> None:
+        self.inner.close()
