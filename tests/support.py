@@ -89,9 +89,7 @@ def total(ring: Ring, results: list[Any]) -> Array:
     return value
 
 
-def compute(
-    p: int, protocol: Callable[..., Shared], *inputs: Any, width: int = 64, seed: int = 0
-) -> tuple[Any, Ran]:
+def compute(p: int, protocol: Callable[..., Shared], *inputs: Any, width: int = 64, seed: int = 0) -> tuple[Any, Ran]:
     """Share the inputs over Z_2^width, run the protocol on them, and return the signed result."""
     ring = Words(width)
     shares = [splits(ring, values, p, seed + i) for i, values in enumerate(inputs)]
