@@ -8,7 +8,7 @@ leaves out one-way dealt messages, which the helper sends without having to wait
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
@@ -35,6 +35,8 @@ class Tally(msgspec.Struct):
 class Traffic(msgspec.Struct):
     """What one party sent, or all of them together, and how long the chain of messages was.
 
+    Rounds per iteration are those of a full one (the last has no stop test if `max_iter` ends the run),
+    between the clocks at the iterations' ends (`marks`), and are known for all roles together only.
     `bytes_sent` counts frames, header included, by party name. Protocols call each other, so the
     entries of `by_protocol` overlap; their rounds are the most that any role saw pass in all calls.
     """
@@ -46,6 +48,7 @@ class Traffic(msgspec.Struct):
     messages: int = 0
     bytes_sent: dict[str, int] = {}
     by_protocol: dict[str, Tally] = {}
+    marks: list[Stamp] = []
 
     @classmethod
     def together(cls, parts: Sequence[Traffic]) -> Traffic:
@@ -61,13 +64,13 @@ class Traffic(msgspec.Struct):
                 mine.calls = max(mine.calls, tally.calls)
                 mine.rounds = max(mine.rounds, tally.rounds)
                 mine.rounds_with_dealing = max(mine.rounds_with_dealing, tally.rounds_with_dealing)
-        for field in (
-            "rounds",
-            "rounds_with_dealing",
-            "rounds_per_iteration",
-            "rounds_with_dealing_per_iteration",
-        ):
-            setattr(whole, field, max(getattr(part, field) for part in parts))
+        whole.marks = [_latest(stamps) for stamps in zip(*(part.marks for part in parts), strict=True)]
+        whole.rounds, whole.rounds_with_dealing = _latest(Stamp(p.rounds, p.rounds_with_dealing) for p in parts)
+        if len(whole.marks) > 1:
+            steps = zip(whole.marks, whole.marks[1:], strict=False)
+            whole.rounds_per_iteration, whole.rounds_with_dealing_per_iteration = _latest(
+                Stamp(b.rounds - a.rounds, b.with_dealing - a.with_dealing) for a, b in steps
+            )
         return whole
 
 
@@ -131,26 +134,28 @@ class Metered(Channel):
 
         def branch() -> None:
             nonlocal latest
-            latest = Stamp(*map(max, latest, self.clock))
+            latest = _latest([latest, self.clock])
             self.clock = start
 
         yield branch
-        self.clock = Stamp(*map(max, latest, self.clock))
+        self.clock = _latest([latest, self.clock])
 
     def traffic(self) -> Traffic:
         """What this party has counted so far."""
-        steps = list(zip(self._marks, self._marks[1:], strict=False))
-        per_iteration = [Stamp(b.rounds - a.rounds, b.with_dealing - a.with_dealing) for a, b in steps]
-        steady = per_iteration[-1] if per_iteration else Stamp()
         return Traffic(
-            self.clock.rounds,
-            self.clock.with_dealing,
-            steady.rounds,
-            steady.with_dealing,
-            self.messages,
-            {self.world.names[self.rank]: self.bytes_sent},
-            dict(self.tallies),
+            rounds=self.clock.rounds,
+            rounds_with_dealing=self.clock.with_dealing,
+            messages=self.messages,
+            bytes_sent={self.world.names[self.rank]: self.bytes_sent},
+            by_protocol=dict(self.tallies),
+            marks=list(self._marks),
         )
+
+
+def _latest(stamps: Iterable[Stamp]) -> Stamp:
+    """The later of each clock."""
+    columns = zip(*stamps, strict=True)
+    return Stamp(*(max(column) for column in columns))
 
 
 class _HasChannel(Protocol):
