@@ -35,6 +35,7 @@ class Task(msgspec.Struct, frozen=True):
     max_iter: int = 300
     tol: float = 1e-4
     block_rows: int = 1 << 14
+    lanes: int = 0
 
     @property
     def problem(self) -> Problem:

@@ -16,17 +16,24 @@ __all__ = ["attributed", "root_cause", "run_role", "run_threads"]
 T = TypeVar("T")
 
 
-def run_role(channel: Channel, entropy: Entropy, role: Callable[[Party], T]) -> T:
-    """Run one role to its end. Whatever happens, the others hear of it and the channel is closed."""
+def run_role(channel: Channel, entropy: Entropy, role: Callable[[Party], T], lanes: Sequence[Channel] = ()) -> T:
+    """Run one role to its end. Whatever happens, the others hear of it and all channels are closed."""
     try:
-        result = role(join(channel, entropy))
+        me = join(channel, entropy, lanes)
+        try:
+            result = role(me)
+        finally:
+            if me.workers is not None:
+                me.workers.shutdown(wait=False)
     except BaseException as error:
         culprit = channel.rank
         if isinstance(error, TransportError) and error.peer in channel.world.names:
             culprit = channel.world.names.index(error.peer)
-        channel.abort(culprit, type(error).__name__)
+        for one in (channel, *lanes):
+            one.abort(culprit, type(error).__name__)
         raise
-    channel.close()
+    for one in (channel, *lanes):
+        one.close()
     return result
 
 
@@ -36,39 +43,45 @@ def run_threads(
     *,
     entropy: Callable[[int], Entropy] | None = None,
     wrap: Callable[[Channel], Channel] | None = None,
+    lanes: int = 0,
 ) -> list[T]:
     """Run `role` at every rank and return the results by rank, the helper's first.
+
+    `lanes`: how many there are beside the main one.
 
     `entropy` and `wrap` are for tests: a source of randomness for each rank, and a channel around each.
     If a role fails, its exception is raised here with the party's name, after all threads have ended.
     """
-    channels: Sequence[Channel] = memory_channels(world)
+    by_lane: list[Sequence[Channel]] = [memory_channels(world, lane=lane) for lane in range(lanes + 1)]
     if wrap is not None:
-        channels = [wrap(channel) for channel in channels]
+        by_lane = [[wrap(channel) for channel in channels] for channels in by_lane]
     results: dict[int, T] = {}
     errors: dict[int, BaseException] = {}
 
-    def run(channel: Channel) -> None:
-        source = entropy(channel.rank) if entropy else SystemEntropy()
+    def run(rank: int) -> None:
+        source = entropy(rank) if entropy else SystemEntropy()
+        channel, *others = (channels[rank] for channels in by_lane)
         try:
-            results[channel.rank] = run_role(channel, source, role)
+            results[rank] = run_role(channel, source, role, others)
         except BaseException as error:  # reaches the caller below
-            errors[channel.rank] = error
+            errors[rank] = error
 
-    threads = [threading.Thread(target=run, args=(c,), name=f"coterie-{c.rank}", daemon=True) for c in channels]
+    ranks = range(len(world.names))
+    threads = [threading.Thread(target=run, args=(rank,), name=f"coterie-{rank}", daemon=True) for rank in ranks]
     for thread in threads:
         thread.start()
     try:
         for thread in threads:
             thread.join()
     except BaseException:  # the caller was interrupted: end the others, too
-        for channel in channels:
-            channel.abort(channel.rank, "interrupted")
+        for channels in by_lane:
+            for channel in channels:
+                channel.abort(channel.rank, "interrupted")
         raise
     if errors:
-        rank = root_cause({world.names[r]: e for r, e in errors.items()})
-        raise attributed(errors[world.names.index(rank)], rank)
-    return [results[rank] for rank in range(len(world.names))]
+        party = root_cause({world.names[r]: e for r, e in errors.items()})
+        raise attributed(errors[world.names.index(party)], party)
+    return [results[rank] for rank in ranks]
 
 
 def root_cause(errors: dict[str, BaseException]) -> str:

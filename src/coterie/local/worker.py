@@ -18,7 +18,7 @@ from coterie.local.threads import run_role
 from coterie.randomness import SystemEntropy
 from coterie.transport import World
 from coterie.transport.certificates import Credentials
-from coterie.transport.tls import Listener, Peer, connect
+from coterie.transport.tls import Listener, Peer, connect_lanes
 
 __all__ = ["main"]
 
@@ -44,8 +44,10 @@ def main() -> None:
     _end_with_parent()
     try:
         started = time.perf_counter()
-        channel = connect(world, rank, credentials, peers, listener, patience=fields["patience"])
-        report = run_role(channel, SystemEntropy(), lambda me: do(me, job))
+        channel, *lanes = connect_lanes(
+            1 + job.task.lanes, world, rank, credentials, peers, listener, patience=fields["patience"]
+        )
+        report = run_role(channel, SystemEntropy(), lambda me: do(me, job), lanes)
         write_package(answers, {"done": True, "seconds": time.perf_counter() - started, "peak": _peak_bytes()}, {})
         write_report(answers, report)
     except BaseException as error:  # reported to the parent, which raises it

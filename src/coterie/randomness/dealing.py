@@ -57,10 +57,10 @@ class Dealt:
 class Dealing:
     """The dealing of one session, seen from one role. All roles call the same methods in one order."""
 
-    def __init__(self, channel: Metered, streams: Streams) -> None:
+    def __init__(self, channel: Metered, streams: Streams, turn: int = 0) -> None:
         self.channel, self.streams = channel, streams
         self.rank, self.p = channel.rank, channel.world.p
-        self._turn = 0
+        self._turn = turn
 
     def uniform(self, ring: Ring, shape: Shape, purpose: str) -> Dealt:
         """[a] for a uniform a. Costs no traffic."""

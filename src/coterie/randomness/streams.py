@@ -70,24 +70,36 @@ class Streams:
         self._epoch = epoch
         self._phase, self._block = 0, 0
         self._steps: defaultdict[str, int] = defaultdict(int)
-        self._seen: set[int] = {0}
+        self._blocks = 0
 
     def __repr__(self) -> str:
         return f"Streams(rank={self.rank})"
 
-    def begin(self, phase: int, block: int = 0) -> None:
-        """From here on, addresses lie in this phase and block. A phase is entered once and in order."""
-        if phase < self._phase or (phase == self._phase and block in self._seen):
-            raise MaterialReused(f"phase {phase}, block {block} was entered before")
-        if phase > self._phase:
-            self._seen.clear()
-        self._phase, self._block = phase, block
-        self._seen.add(block)
+    def begin(self, phase: int) -> None:
+        """From here on, addresses lie in this phase. A phase is entered once and in order."""
+        if phase <= self._phase:
+            raise MaterialReused(f"phase {phase} was entered before")
+        self._phase, self._blocks = phase, 0
         self._steps.clear()
 
     @property
     def phase(self) -> int:
         return self._phase
+
+    def for_blocks(self, count: int) -> list[Streams]:
+        """Streams for the next `count` blocks of this phase: each has steps of its own."""
+        blocks = []
+        for _ in range(count):
+            self._blocks += 1
+            own = Streams(self.world, self.rank, self._secrets, self._epoch)
+            own._phase, own._block = self._phase, self._blocks
+            blocks.append(own)
+        return blocks
+
+    def lasting(self, party: int, purpose: str, block: int) -> Stream:
+        """A stream of the helper and one party that both may expand again: a mask that belongs to one
+        value for life (PROTOCOLS.md 1.3). Its address lies outside phases and steps."""
+        return self._at(_pair(0, party), f"lasting {purpose}|{block}")
 
     def private(self, purpose: str) -> Stream:
         return self._next("private", purpose)
@@ -104,8 +116,10 @@ class Streams:
     def _next(self, holders: str, purpose: str) -> Stream:
         step = self._steps[holders]
         self._steps[holders] += 1
-        address = f"{self._epoch}|{holders}|{purpose}|{self._phase}|{self._block}|{step}"
-        info = b"coterie stream|" + self.world.session + b"|" + address.encode()
+        return self._at(holders, f"{purpose}|{self._phase}|{self._block}|{step}")
+
+    def _at(self, holders: str, address: str) -> Stream:
+        info = b"coterie stream|" + self.world.session + f"|{self._epoch}|{holders}|{address}".encode()
         return Stream(HKDFExpand(hashes.SHA256(), 16, info).derive(self._secrets[holders]))
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import TypeVar, cast
 
 from coterie.randomness import Dealing, Dealt, Entropy, Streams, agree
 from coterie.ring import Array, Ring
 from coterie.sharing.ledger import Ledger
 from coterie.sharing.shared import Shared, hollow
-from coterie.transport import Channel, Metered, World
+from coterie.transport import Channel, Metered, Stamp, World
+from coterie.transport.metering import latest
 
 __all__ = ["Party", "join"]
 
 Shape = tuple[int, ...]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -23,6 +28,8 @@ class Party:
     streams: Streams
     dealt: Dealing
     ledger: Ledger = field(default_factory=Ledger)
+    lanes: tuple[Metered, ...] = ()
+    workers: ThreadPoolExecutor | None = None
 
     @property
     def world(self) -> World:
@@ -55,9 +62,48 @@ class Party:
             return self.hollow(material.ring, material.shape)
         return self.shared(material.ring, material.take())
 
+    def in_blocks(self, count: int, work: Callable[[Party, int], T]) -> Callable[[], list[T]]:
+        """Start work(party, block) for each block on the lanes, side by side; call what is returned to
+        wait for the results. Block b runs on lane b modulo their number, at every role alike.
 
-def join(channel: Channel, entropy: Entropy) -> Party:
+        A block has streams of its own and depends on nothing but what came before: blocks count once in
+        the rounds. Without lanes they run here, one after another.
+        """
+        start = self.channel.clock
+        streams = self.streams.for_blocks(count)
+        lanes = self.lanes or (self.channel,)
+
+        def run(lane: int) -> tuple[list[T], list[Stamp]]:
+            channel, results, ends = lanes[lane], [], []
+            for block in range(lane, count, len(lanes)):
+                channel.clock = start
+                here = Party(channel, streams[block], Dealing(channel, streams[block], block), self.ledger)
+                results.append(work(here, block))
+                ends.append(channel.clock)
+            return results, ends
+
+        if self.workers is None:
+            results, ends = run(0)
+            self.channel.clock = latest([start, *ends])
+            return lambda: results
+        workers = self.workers
+        futures = [workers.submit(run, lane) for lane in range(min(len(lanes), count))]
+
+        def wait() -> list[T]:
+            ordered: list[T | None] = [None] * count
+            for lane, future in enumerate(futures):
+                results, ends = future.result()
+                ordered[lane :: len(lanes)] = results
+                self.channel.join(lanes[lane], ends)
+            return cast(list[T], ordered)
+
+        return wait
+
+
+def join(channel: Channel, entropy: Entropy, lanes: Sequence[Channel] = ()) -> Party:
     """Take part in the session that a channel belongs to: agree on secrets, then start counting."""
     streams = agree(channel, entropy)
     counting = Metered(channel)
-    return Party(counting, streams, Dealing(counting, streams))
+    workers = ThreadPoolExecutor(len(lanes), f"coterie-lane-{channel.rank}") if lanes else None
+    beside = tuple(Metered(lane) for lane in lanes)
+    return Party(counting, streams, Dealing(counting, streams), lanes=beside, workers=workers)

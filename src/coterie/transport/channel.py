@@ -2,8 +2,12 @@
 
     send(to, array, dealt=False)      never blocks on the receiver's progress (the helper's may)
     receive(sender, dtype, shape)     the next array from that peer, which must be exactly this
+    tell(to, value), hear(sender)     a small public number, as a control message of fixed size
     abort(culprit, reason)            tell every peer that this party stops, and who is to blame
     close()
+
+A channel is one *lane*: connections of its own to every peer, for one thread. Lanes of one session
+run side by side.
 
 Frames are a fixed header and raw bytes. What is expected is known before a frame arrives, so its
 session, type, sequence and length are checked before anything is allocated for it. An array that was
@@ -39,6 +43,7 @@ __all__ = [
     "Goodbye",
     "Header",
     "Heartbeat",
+    "Note",
     "Stamp",
     "World",
     "decode_control",
@@ -141,7 +146,13 @@ class Goodbye(msgspec.Struct, tag="goodbye", frozen=True):
     """The sender is done and closes in order."""
 
 
-Control = Heartbeat | Abort | Goodbye
+class Note(msgspec.Struct, tag="note", frozen=True):
+    """A small public number, such as the stop bit for a helper that receives nothing else."""
+
+    value: int
+
+
+Control = Heartbeat | Abort | Goodbye | Note
 _decoder: msgspec.msgpack.Decoder[Control] = msgspec.msgpack.Decoder(Control)
 
 
@@ -174,6 +185,8 @@ def raise_for_control(message: Control, peer: str, world: World) -> None:
         raise PeerLost(f"{culprit} was lost: {peer} reports {message.reason}", culprit)
     if isinstance(message, Goodbye):
         raise PeerLost(f"{peer} has finished while this party still waits for it", peer)
+    if isinstance(message, Note):
+        raise WrongType(f"{peer} sent a note where an array was due", peer)
 
 
 class Channel(ABC):
@@ -181,12 +194,19 @@ class Channel(ABC):
 
     world: World
     rank: int
+    lane: int = 0
 
     @abstractmethod
     def send(self, to: int, array: Array, stamp: Stamp = Stamp()) -> None: ...  # noqa: B008
 
     @abstractmethod
     def receive(self, sender: int, dtype: DTypeLike, shape: Sequence[int]) -> tuple[Array, Stamp]: ...
+
+    @abstractmethod
+    def tell(self, to: int, value: int) -> None: ...
+
+    @abstractmethod
+    def hear(self, sender: int) -> int: ...
 
     @abstractmethod
     def abort(self, culprit: int, reason: str) -> None: ...
@@ -199,10 +219,13 @@ class Channel(ABC):
 
     def _expected(self, sender: int, sequence: int, dtype: DTypeLike, shape: Sequence[int]) -> Header:
         length = math.prod(shape) * np.dtype(dtype).itemsize
-        return Header(dtype_code(dtype), 0, sender, self.rank, self.world.session, sequence, length, Stamp())
+        return Header(dtype_code(dtype), self.lane, sender, self.rank, self.world.session, sequence, length, Stamp())
+
+    def _expected_control(self, sender: int, sequence: int) -> Header:
+        return Header(CONTROL, self.lane, sender, self.rank, self.world.session, sequence, 0, Stamp())
 
     def _outgoing(self, to: int, sequence: int, kind: int, length: int, stamp: Stamp) -> Header:
-        return Header(kind, 0, self.rank, to, self.world.session, sequence, length, stamp)
+        return Header(kind, self.lane, self.rank, to, self.world.session, sequence, length, stamp)
 
 
 def as_bytes(array: Array) -> memoryview[Any]:

@@ -22,6 +22,7 @@ from coterie.transport.channel import (
     Control,
     Goodbye,
     Header,
+    Note,
     Stamp,
     World,
     dtype_code,
@@ -70,8 +71,10 @@ class _Pipe:
 class MemoryChannel(Channel):
     """One party's ends of the pipes."""
 
-    def __init__(self, world: World, rank: int, pipes: dict[tuple[int, int], _Pipe], patience: float | None) -> None:
-        self.world, self.rank = world, rank
+    def __init__(
+        self, world: World, rank: int, pipes: dict[tuple[int, int], _Pipe], patience: float | None, lane: int
+    ) -> None:
+        self.world, self.rank, self.lane = world, rank, lane
         self._pipes = pipes
         self._patience = patience
         self._sent = dict.fromkeys(world.peers(rank), 0)
@@ -81,26 +84,42 @@ class MemoryChannel(Channel):
     def send(self, to: int, array: Array, stamp: Stamp = Stamp()) -> None:  # noqa: B008
         view = np.ascontiguousarray(array).view()
         view.flags.writeable = False
+        self._put(to, dtype_code(view.dtype), view.nbytes, stamp, view)
+
+    def tell(self, to: int, value: int) -> None:
+        self._put(to, CONTROL, 0, Stamp(), Note(value))
+
+    def _put(self, to: int, kind: int, length: int, stamp: Stamp, body: Array | Control) -> None:
         pipe = self._pipes[self.rank, to]
         if pipe.closed:
             self._control_waiting(to)
             raise PeerLost(f"{self._name(to)} has closed its connection", self._name(to))
-        pipe.put(self._outgoing(to, self._sent[to], dtype_code(view.dtype), view.nbytes, stamp), view)
+        pipe.put(self._outgoing(to, self._sent[to], kind, length, stamp), body)
         self._sent[to] += 1
 
     def receive(self, sender: int, dtype: DTypeLike, shape: Sequence[int]) -> tuple[Array, Stamp]:
-        peer = self._name(sender)
-        frame = self._pipes[sender, self.rank].get(self._patience)
-        if frame is None:
-            gone = "has closed its connection" if self._pipes[sender, self.rank].closed else "has gone silent"
-            raise PeerLost(f"{peer} {gone}", peer)
-        header, body = frame
-        header.check(self._expected(sender, self._received[sender], dtype, shape), peer)
-        self._received[sender] += 1
+        header, body = self._get(self._expected(sender, self._received[sender], dtype, shape))
         if not isinstance(body, np.ndarray):
-            raise_for_control(body, peer, self.world)
+            raise_for_control(body, self._name(sender), self.world)
             raise AssertionError("a heartbeat in memory")
         return body.reshape(shape), header.stamp
+
+    def hear(self, sender: int) -> int:
+        _, body = self._get(self._expected_control(sender, self._received[sender]))
+        if isinstance(body, Note):
+            return body.value
+        assert not isinstance(body, np.ndarray)
+        raise_for_control(body, self._name(sender), self.world)
+        raise AssertionError("a heartbeat in memory")
+
+    def _get(self, expected: Header) -> tuple[Header, Array | Control]:
+        pipe, peer = self._pipes[expected.sender, self.rank], self._name(expected.sender)
+        frame = pipe.get(self._patience)
+        if frame is None:
+            raise PeerLost(f"{peer} {'has closed its connection' if pipe.closed else 'has gone silent'}", peer)
+        frame[0].check(expected, peer)
+        self._received[expected.sender] += 1
+        return frame
 
     def abort(self, culprit: int, reason: str) -> None:
         self._farewell(Abort(culprit, reason))
@@ -124,8 +143,8 @@ class MemoryChannel(Channel):
             raise_for_control(frames[-1][1], self._name(peer), self.world)
 
 
-def memory_channels(world: World, patience: float | None = None) -> list[MemoryChannel]:
-    """A channel for every rank, all connected."""
+def memory_channels(world: World, patience: float | None = None, lane: int = 0) -> list[MemoryChannel]:
+    """A channel for every rank, all connected, on one lane."""
     ranks = range(len(world.names))
     pipes = {(i, j): _Pipe(HELPER_AHEAD if i == 0 else None) for i in ranks for j in ranks if i != j}
-    return [MemoryChannel(world, rank, pipes, patience) for rank in ranks]
+    return [MemoryChannel(world, rank, pipes, patience, lane) for rank in ranks]

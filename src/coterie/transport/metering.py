@@ -19,7 +19,7 @@ from numpy.typing import DTypeLike
 from coterie.ring import Array
 from coterie.transport.channel import HEADER_BYTES, Channel, Stamp
 
-__all__ = ["Metered", "Tally", "Traffic", "metered"]
+__all__ = ["Metered", "Tally", "Traffic", "latest", "metered"]
 
 
 class Tally(msgspec.Struct):
@@ -64,11 +64,11 @@ class Traffic(msgspec.Struct):
                 mine.calls = max(mine.calls, tally.calls)
                 mine.rounds = max(mine.rounds, tally.rounds)
                 mine.rounds_with_dealing = max(mine.rounds_with_dealing, tally.rounds_with_dealing)
-        whole.marks = [_latest(stamps) for stamps in zip(*(part.marks for part in parts), strict=True)]
-        whole.rounds, whole.rounds_with_dealing = _latest(Stamp(p.rounds, p.rounds_with_dealing) for p in parts)
+        whole.marks = [latest(stamps) for stamps in zip(*(part.marks for part in parts), strict=True)]
+        whole.rounds, whole.rounds_with_dealing = latest(Stamp(p.rounds, p.rounds_with_dealing) for p in parts)
         if len(whole.marks) > 1:
             steps = zip(whole.marks, whole.marks[1:], strict=False)
-            whole.rounds_per_iteration, whole.rounds_with_dealing_per_iteration = _latest(
+            whole.rounds_per_iteration, whole.rounds_with_dealing_per_iteration = latest(
                 Stamp(b.rounds - a.rounds, b.with_dealing - a.with_dealing) for a, b in steps
             )
         return whole
@@ -79,7 +79,7 @@ class Metered(Channel):
 
     def __init__(self, inner: Channel) -> None:
         self.inner = inner
-        self.world, self.rank = inner.world, inner.rank
+        self.world, self.rank, self.lane = inner.world, inner.rank, inner.lane
         self.clock = Stamp()
         self.messages = 0
         self.bytes_sent = 0
@@ -97,6 +97,13 @@ class Metered(Channel):
         array, stamp = self.inner.receive(sender, dtype, shape)
         self.clock = Stamp(max(self.clock.rounds, stamp.rounds), max(self.clock.with_dealing, stamp.with_dealing))
         return array, stamp
+
+    def tell(self, to: int, value: int) -> None:
+        """Control messages are not counted: they are few, small and in nobody's way."""
+        self.inner.tell(to, value)
+
+    def hear(self, sender: int) -> int:
+        return self.inner.hear(sender)
 
     def abort(self, culprit: int, reason: str) -> None:
         self.inner.abort(culprit, reason)
@@ -126,19 +133,19 @@ class Metered(Channel):
             tally.messages += self.messages - messages
             tally.bytes_sent += self.bytes_sent - sent
 
-    @contextmanager
-    def parallel(self) -> Iterator[Callable[[], None]]:
-        """Blocks that depend on nothing but what came before count once: call the yielded function
-        where each of them begins."""
-        start = latest = self.clock
-
-        def branch() -> None:
-            nonlocal latest
-            latest = _latest([latest, self.clock])
-            self.clock = start
-
-        yield branch
-        self.clock = _latest([latest, self.clock])
+    def join(self, lane: Metered, ends: Iterable[Stamp]) -> None:
+        """A lane is done with its blocks, which ended at these clocks: count here what it counted."""
+        self.clock = latest([self.clock, *ends])
+        self.messages += lane.messages
+        self.bytes_sent += lane.bytes_sent
+        for name, tally in lane.tallies.items():
+            mine = self.tallies.setdefault(name, Tally())
+            mine.calls += tally.calls
+            mine.rounds = max(mine.rounds, tally.rounds)
+            mine.rounds_with_dealing = max(mine.rounds_with_dealing, tally.rounds_with_dealing)
+            mine.messages += tally.messages
+            mine.bytes_sent += tally.bytes_sent
+        lane.messages, lane.bytes_sent, lane.tallies = 0, 0, {}
 
     def traffic(self) -> Traffic:
         """What this party has counted so far."""
@@ -152,7 +159,7 @@ class Metered(Channel):
         )
 
 
-def _latest(stamps: Iterable[Stamp]) -> Stamp:
+def latest(stamps: Iterable[Stamp]) -> Stamp:
     """The later of each clock."""
     columns = zip(*stamps, strict=True)
     return Stamp(*(max(column) for column in columns))

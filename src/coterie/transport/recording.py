@@ -27,7 +27,7 @@ class Recording(Channel):
 
     def __init__(self, inner: Channel) -> None:
         self.inner = inner
-        self.world, self.rank = inner.world, inner.rank
+        self.world, self.rank, self.lane = inner.world, inner.rank, inner.lane
         self.frames: list[Frame] = []
 
     @property
@@ -46,6 +46,12 @@ class Recording(Channel):
         array, stamp = self.inner.receive(sender, dtype, shape)
         self.frames.append(Frame(sender, self.rank, array.copy()))
         return array, stamp
+
+    def tell(self, to: int, value: int) -> None:
+        self.inner.tell(to, value)
+
+    def hear(self, sender: int) -> int:
+        return self.inner.hear(sender)
 
     def abort(self, culprit: int, reason: str) -> None:
         self.inner.abort(culprit, reason)

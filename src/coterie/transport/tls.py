@@ -46,6 +46,7 @@ from coterie.transport.channel import (
     Goodbye,
     Header,
     Heartbeat,
+    Note,
     Stamp,
     World,
     as_bytes,
@@ -55,7 +56,7 @@ from coterie.transport.channel import (
     raise_for_control,
 )
 
-__all__ = ["Listener", "Peer", "TlsChannel", "connect"]
+__all__ = ["Listener", "Peer", "TlsChannel", "connect", "connect_lanes"]
 
 #: How many bytes the helper may be ahead of a party, beyond what TCP holds.
 HELPER_AHEAD = 32 << 20
@@ -200,8 +201,9 @@ class TlsChannel(Channel):
         outgoing: dict[int, ssl.SSLSocket],
         incoming: dict[int, ssl.SSLSocket],
         patience: float,
+        lane: int = 0,
     ) -> None:
-        self.world, self.rank = world, rank
+        self.world, self.rank, self.lane = world, rank, lane
         self._patience = patience
         self._incoming = incoming
         self._due = dict.fromkeys(incoming, 0)
@@ -212,8 +214,14 @@ class TlsChannel(Channel):
         self._closed = False
 
     def send(self, to: int, array: Array, stamp: Stamp = Stamp()) -> None:  # noqa: B008
+        self._put(to, dtype_code(array.dtype), as_bytes(array), stamp)
+
+    def tell(self, to: int, value: int) -> None:
+        self._put(to, CONTROL, memoryview(encode_control(Note(value))), Stamp())
+
+    def _put(self, to: int, kind: int, body: memoryview[Any], stamp: Stamp) -> None:
         try:
-            self._outgoing_to[to].put(dtype_code(array.dtype), as_bytes(array), stamp)
+            self._outgoing_to[to].put(kind, body, stamp)
         except OSError as error:
             self._raise_last_words(to)
             raise PeerLost(f"{self._name(to)} has closed its connection", self._name(to)) from error
@@ -229,6 +237,17 @@ class TlsChannel(Channel):
                 self._fill(sender, as_bytes(array))
                 return array, header.stamp
             raise_for_control(self._control(sender, header), peer, self.world)
+
+    def hear(self, sender: int) -> int:
+        peer = self._name(sender)
+        while True:
+            header = self._header(sender)
+            header.check(self._expected_control(sender, self._due[sender]), peer)
+            self._due[sender] += 1
+            message = self._control(sender, header)
+            if isinstance(message, Note):
+                return message.value
+            raise_for_control(message, peer, self.world)
 
     def abort(self, culprit: int, reason: str) -> None:
         self._farewell(Abort(culprit, reason))
@@ -303,14 +322,29 @@ def connect(
     timeout: float = 60.0,
     patience: float = 10.0,
 ) -> TlsChannel:
-    """Connect to every peer (`peers` by rank) and be connected to by every peer, or say who is missing."""
+    """One lane: connect to every peer (`peers` by rank) and be connected to by every peer."""
+    return connect_lanes(1, world, rank, credentials, peers, listener, timeout, patience)[0]
+
+
+def connect_lanes(
+    lanes: int,
+    world: World,
+    rank: int,
+    credentials: Credentials,
+    peers: Sequence[Peer],
+    listener: Listener,
+    timeout: float = 60.0,
+    patience: float = 10.0,
+) -> list[TlsChannel]:
+    """Connect to every peer and be connected to by every peer, once per lane, or say who is missing."""
     deadline = time.monotonic() + timeout
-    accepting = _Accepting(world, rank, credentials, peers, listener)
-    outgoing: dict[int, ssl.SSLSocket] = {}
+    accepting = _Accepting(world, rank, credentials, peers, listener, lanes)
+    outgoing: dict[tuple[int, int], ssl.SSLSocket] = {}
     try:
         context = _context(False, credentials, [peers[r].certificate for r in world.peers(rank)])
         for other in world.peers(rank):
-            outgoing[other] = _dial(world, rank, other, peers[other], context, deadline)
+            for lane in range(lanes):
+                outgoing[other, lane] = _dial(world, rank, other, lane, peers[other], context, deadline)
         incoming = accepting.wait(deadline)
     except BaseException:
         for sock in outgoing.values():
@@ -318,15 +352,22 @@ def connect(
         accepting.stop(close=True)
         raise
     accepting.stop(close=False)
-    return TlsChannel(world, rank, outgoing, incoming, patience)
+    others = world.peers(rank)
+    return [
+        TlsChannel(
+            world, rank, {j: outgoing[j, lane] for j in others}, {j: incoming[j, lane] for j in others}, patience, lane
+        )
+        for lane in range(lanes)
+    ]
 
 
-def _hello(world: World, sender: int, receiver: int) -> bytes:
+def _hello(world: World, lane: int, sender: int, receiver: int) -> bytes:
     """The first frame of a connection, and the receiver's answer: a header with nothing behind it."""
-    return Header(CONTROL, 0, sender, receiver, world.session, 0, 0, Stamp()).pack()
+    return Header(CONTROL, lane, sender, receiver, world.session, 0, 0, Stamp()).pack()
 
 
-def _read_hello(sock: ssl.SSLSocket, world: World, sender: int, receiver: int) -> None:
+def _read_hello(sock: ssl.SSLSocket, world: World, lanes: range, sender: int, receiver: int) -> int:
+    """Read a hello and return its lane, which must be one of those given."""
     peer = world.names[sender]
     raw = bytearray()
     while len(raw) < HEADER_BYTES:
@@ -337,10 +378,14 @@ def _read_hello(sock: ssl.SSLSocket, world: World, sender: int, receiver: int) -
             )
         raw += part
     header = Header.unpack(raw, peer)
-    header.check(Header(CONTROL, 0, sender, receiver, world.session, 0, 0, Stamp()), peer)
+    lane = header.lane if header.lane in lanes else lanes.start
+    header.check(Header(CONTROL, lane, sender, receiver, world.session, 0, 0, Stamp()), peer)
+    return lane
 
 
-def _dial(world: World, rank: int, other: int, peer: Peer, context: ssl.SSLContext, deadline: float) -> ssl.SSLSocket:
+def _dial(
+    world: World, rank: int, other: int, lane: int, peer: Peer, context: ssl.SSLContext, deadline: float
+) -> ssl.SSLSocket:
     name, pause = world.names[other], 0.01
     while True:
         try:
@@ -360,8 +405,8 @@ def _dial(world: World, rank: int, other: int, peer: Peer, context: ssl.SSLConte
     try:
         if fingerprint(sock.getpeercert(binary_form=True) or b"") != fingerprint(peer.certificate):
             raise AuthenticationError(f"{name} shows a certificate that is not the pinned one", name)
-        sock.sendall(_hello(world, rank, other))
-        _read_hello(sock, world, other, rank)
+        sock.sendall(_hello(world, lane, rank, other))
+        _read_hello(sock, world, range(lane, lane + 1), other, rank)
     except TimeoutError as error:
         sock.close()
         raise PeerUnreachable(f"{name} does not answer", name) from error
@@ -378,12 +423,18 @@ class _Accepting:
     """Takes the peers' connections in the background; a stranger is refused and changes nothing."""
 
     def __init__(
-        self, world: World, rank: int, credentials: Credentials, peers: Sequence[Peer], listener: Listener
+        self,
+        world: World,
+        rank: int,
+        credentials: Credentials,
+        peers: Sequence[Peer],
+        listener: Listener,
+        lanes: int,
     ) -> None:
-        self.world, self.rank, self.listener = world, rank, listener
+        self.world, self.rank, self.listener, self.lanes = world, rank, listener, range(lanes)
         self.by_fingerprint = {fingerprint(peers[r].certificate): r for r in world.peers(rank)}
         self.context = _context(True, credentials, [peers[r].certificate for r in world.peers(rank)])
-        self.accepted: dict[int, ssl.SSLSocket] = {}
+        self.accepted: dict[tuple[int, int], ssl.SSLSocket] = {}
         self.error: TransportError | None = None
         self.changed = threading.Condition()
         self.stopped = False
@@ -424,12 +475,12 @@ class _Accepting:
         try:
             if sender is None:
                 raise AuthenticationError("a stranger connected")
-            _read_hello(sock, self.world, sender, self.rank)
+            lane = _read_hello(sock, self.world, self.lanes, sender, self.rank)
             with self.changed:
-                if self.stopped or sender in self.accepted:
+                if self.stopped or (sender, lane) in self.accepted:
                     raise AuthenticationError(f"{self.world.names[sender]} connected twice")
-                sock.sendall(_hello(self.world, self.rank, sender))
-                self.accepted[sender] = sock
+                sock.sendall(_hello(self.world, lane, self.rank, sender))
+                self.accepted[sender, lane] = sock
                 self.changed.notify_all()
         except FrameError as error:
             with self.changed:  # an authenticated peer of another session or version: worth a word here too
@@ -439,15 +490,15 @@ class _Accepting:
         except (OSError, CoterieError):
             sock.close()
 
-    def wait(self, deadline: float) -> dict[int, ssl.SSLSocket]:
-        wanted = self.world.peers(self.rank)
+    def wait(self, deadline: float) -> dict[tuple[int, int], ssl.SSLSocket]:
+        wanted = [(other, lane) for other in self.world.peers(self.rank) for lane in self.lanes]
         with self.changed:
             self.changed.wait_for(
                 lambda: self.error or len(self.accepted) == len(wanted), max(deadline - time.monotonic(), 0)
             )
             if self.error:
                 raise self.error
-            missing = [self.world.names[r] for r in wanted if r not in self.accepted]
+            missing = list(dict.fromkeys(self.world.names[one[0]] for one in wanted if one not in self.accepted))
         if missing:
             raise PeerUnreachable(f"{', '.join(missing)} did not connect in time", missing[0])
         return self.accepted

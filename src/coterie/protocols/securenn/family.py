@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,7 +17,7 @@ from coterie.protocols.securenn.products import elementwise_product, matrix_prod
 from coterie.protocols.securenn.sign import drelu
 from coterie.protocols.securenn.truncation import truncate
 from coterie.ring import Words
-from coterie.sharing import Secret, Shared, concatenate, open_to, zero_shares
+from coterie.sharing import Party, Secret, Shared, concatenate, open_to, zero_shares
 
 __all__ = ["SecureNN"]
 
@@ -53,19 +53,16 @@ class SecureNN(Family):
         return _shared(rows)[list(numbers)]
 
     def label(self, rows: Secret, centers: Secret) -> Shared:
-        return self._by_blocks(_shared(rows), lambda block: label_samples(self.me, block, _shared(centers)))
+        return self._by_blocks(_shared(rows), lambda me, block: label_samples(me, block, _shared(centers)))
 
     def arg_min(self, values: Secret) -> Shared:
-        return self._by_blocks(_shared(values), lambda block: arg_min(self.me, block))
+        return self._by_blocks(_shared(values), arg_min)
 
-    def _by_blocks(self, rows: Shared, labelling: Any) -> Shared:
-        """Label block by block, so that memory stays bounded; the blocks do not depend on each other."""
-        parts = []
-        with self.me.channel.parallel() as branch:
-            for at in range(0, max(rows.shape[0], 1), self.problem.block_rows):
-                branch()
-                parts.append(labelling(rows[at : at + self.problem.block_rows]))
-        return concatenate(parts)
+    def _by_blocks(self, rows: Shared, labelling: Callable[[Party, Shared], Shared]) -> Shared:
+        """Label block by block, so that memory stays bounded."""
+        size = self.problem.block_rows
+        blocks = [rows[at : at + size] for at in range(0, max(rows.shape[0], 1), size)]
+        return concatenate(self.me.in_blocks(len(blocks), lambda me, b: labelling(me, blocks[b]))())
 
     def index(self, labels: Secret) -> Shared:
         one_hot = _shared(labels)
