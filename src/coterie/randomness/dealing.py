@@ -108,11 +108,15 @@ class Dealing:
 
         return self._corrected(field, (count, width), purpose, correction, answer)
 
+    def next_receiver(self) -> int:
+        """Whose turn it is to receive a correction."""
+        self._turn += 1
+        return 1 + (self._turn - 1) % self.p
+
     def _corrected(
         self, ring: Ring, shape: Shape, purpose: str, correction: Callable[[list[Array]], Array], answer: bool
     ) -> Dealt:
-        receiver = 1 + self._turn % self.p
-        self._turn += 1
+        receiver = self.next_receiver()
         if self.rank == receiver:
             share, _ = self.channel.receive(0, ring.dtype, shape)
         elif self.rank:

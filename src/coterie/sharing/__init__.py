@@ -1,6 +1,6 @@
 """Shared values; the opening gate; the disclosure log; a role in a session."""
 
-from coterie.sharing.gate import open_masked, open_to, open_wide, zero_shares
+from coterie.sharing.gate import Masked, open_bits, open_masked, open_to, open_wide, open_words, zero_shares
 from coterie.sharing.ledger import Disclosure, Ledger
 from coterie.sharing.party import Party, join
 from coterie.sharing.shared import Secret, Shared, concatenate, hollow, stack
@@ -8,15 +8,18 @@ from coterie.sharing.shared import Secret, Shared, concatenate, hollow, stack
 __all__ = [
     "Disclosure",
     "Ledger",
+    "Masked",
     "Party",
     "Secret",
     "Shared",
     "concatenate",
     "hollow",
     "join",
+    "open_bits",
     "open_masked",
     "open_to",
     "open_wide",
+    "open_words",
     "stack",
     "zero_shares",
 ]

@@ -5,17 +5,20 @@ Nothing else in Coterie reads what shares add up to.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coterie.errors import ProtocolError
 from coterie.randomness import Dealt
 from coterie.ring import Array, Ring, Words
+from coterie.ring.bitslice import add_packed, pack, packed_bytes, wire_size
 from coterie.sharing.party import Party
 from coterie.sharing.shared import Shared
 
-__all__ = ["open_masked", "open_to", "open_wide", "zero_shares"]
+__all__ = ["Masked", "open_bits", "open_masked", "open_to", "open_wide", "open_words", "zero_shares"]
 
 Shape = tuple[int, ...]
 
@@ -54,6 +57,63 @@ def open_masked(me: Party, *masked: tuple[Shared, Dealt]) -> list[Array]:
         received = [me.channel.receive(j, share.dtype, share.shape)[0] for share in shares]
         totals = [x.ring.add(total, part) for (x, _), total, part in zip(masked, totals, received, strict=True)]
     return totals
+
+
+@dataclass(frozen=True, repr=False)
+class Masked:
+    """Shares in bulk, already blinded with a uniform one-time mask: the kernel that computes them adds it.
+
+    Whoever makes one vouches that the mask was taken from dealt material, which gives it out once.
+    """
+
+    array: NDArray[np.uint64]
+
+
+def open_bits(me: Party, masked: Masked, to: Sequence[int] | None = None) -> Callable[[], NDArray[np.uint64]]:
+    """Open blinded XOR shares of bits, to all data parties or to some of them.
+
+    Sends at once, so that several openings share a round; call what is returned to receive the sum.
+    """
+    own = masked.array
+    sources = _send(me, own, to)
+
+    def receive() -> NDArray[np.uint64]:
+        total = own
+        for j in sources:
+            total = total ^ me.channel.receive(j, np.uint64, own.shape)[0]
+        return total
+
+    return receive
+
+
+def open_words(
+    me: Party, masked: Masked, width: int, to: Sequence[int] | None = None
+) -> Callable[[], NDArray[np.uint64]]:
+    """Open blinded shares over Z_2^width, to all data parties or to some of them; as `open_bits`.
+
+    The others' shares are added into the given array.
+    """
+    own, size, mask = masked.array.reshape(-1), wire_size(width), np.uint64((1 << width) - 1)
+    packed = np.empty(packed_bytes(own.size, width), np.uint8)
+    packed[own.size * size :] = 0
+    pack(own, size, packed)
+    sources = _send(me, packed, to)
+
+    def receive() -> NDArray[np.uint64]:
+        for j in sources:
+            add_packed(own, me.channel.receive(j, np.uint8, packed.shape)[0], size, mask)
+        return own.reshape(masked.array.shape)
+
+    return receive
+
+
+def _send(me: Party, array: Array, to: Sequence[int] | None) -> list[int]:
+    """Send to the recipients, and return from whom to receive: nobody, if this party is no recipient."""
+    recipients = me.world.data_ranks if to is None else to
+    for j in recipients:
+        if j != me.rank:
+            me.channel.send(j, array)
+    return [j for j in me.world.data_ranks if j != me.rank] if me.rank in recipients else []
 
 
 def open_to(me: Party, value: Shared, to: Sequence[int], what: str, reason: str, detail: str = "") -> Array | None:

@@ -1,0 +1,100 @@
+"""Products of XOR-shared bits, many at a time, in one round (PROTOCOLS.md 3.3, step 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.protocols.onetime.steps import Step, bits
+from coterie.ring.bitslice import fold_products, table_products
+from coterie.sharing import Masked, Party, open_bits
+
+__all__ = ["ONES", "Literal", "Terms", "bit_products", "products_of"]
+
+Words = NDArray[np.uint64]
+ONES = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+class Literal(NamedTuple):
+    """A variable, by its row, or its complement."""
+
+    row: int
+    negated: bool = False
+
+
+class Terms(NamedTuple):
+    """Products of literals over `variables` rows of bits, with the products of masks that they need."""
+
+    variables: int
+    count: int
+    monomials: int
+    members: NDArray[np.int64]
+    degrees: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    negated: NDArray[np.uint64]
+    index: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+
+
+@lru_cache(maxsize=512)
+def products_of(variables: int, terms: tuple[tuple[Literal, ...], ...]) -> Terms:
+    """Work out which products of masks have to be dealt. A mask itself is row v, a product comes after them."""
+    largest = max(len(term) for term in terms)
+    place: dict[tuple[int, ...], int] = {}
+    rows = np.zeros((len(terms), largest), np.int64)
+    negated = np.zeros((len(terms), largest), np.uint64)
+    index = np.zeros((len(terms), 1 << largest), np.int64)
+    for t, term in enumerate(terms):
+        for i, literal in enumerate(term):
+            rows[t, i], negated[t, i] = literal.row, ONES if literal.negated else 0
+        for size in range(1, len(term) + 1):
+            for chosen in combinations(range(len(term)), size):
+                key = tuple(sorted(term[i].row for i in chosen))
+                subset = sum(1 << i for i in chosen)
+                index[t, subset] = key[0] if size == 1 else place.setdefault(key, variables + len(place))
+    members = np.zeros((len(place), largest), np.int64)
+    for m, key in enumerate(place):
+        members[m, : len(key)] = key
+    degrees = np.array([len(key) for key in place], np.int64)
+    sizes = np.array([len(term) for term in terms], np.int64)
+    return Terms(variables, len(terms), len(place), members, degrees, rows, negated, index, sizes)
+
+
+def bit_products(me: Party, x: Words | None, words: int, terms: Terms, purpose: str) -> Callable[[], Words]:
+    """<the product> for every term, from <x> (variables, words). One round.
+
+    1. Dealt: <a_v>, uniform, for every variable; <products of a_v> for the subsets that the terms need.
+    2. Open x_v XOR a_v (uniform).
+    3. Each product of x_v = opened_v XOR a_v, multiplied out, is linear in what was dealt.
+
+    Sends at once; call what is returned to receive and combine.
+    """
+    free = {"masks": bits(terms.variables, words)}
+    bound = {"products": bits(terms.monomials, words)} if terms.monomials else {}
+    step = Step(me, purpose, free, bound)
+    masks = step.free("masks")
+    if me.is_helper:
+        if bound:
+            table_products(masks, terms.members, terms.degrees, step.others("products"), step.target("products"))
+            step.send()
+        return lambda: masks[:0]
+    assert x is not None
+    receive = open_bits(me, Masked(x ^ masks))
+    shares = np.concatenate([masks, step.bound("products")]) if bound else masks
+
+    def finish() -> Words:
+        out = np.empty((terms.count, words), np.uint64)
+        lead = ONES if me.lead else np.uint64(0)
+        fold_products(receive(), shares, terms.rows, terms.negated, terms.index, terms.sizes, lead, out)
+        return out
+
+    return finish
+
+
+def literals(rows: Sequence[int]) -> tuple[Literal, ...]:
+    return tuple(Literal(row) for row in rows)

@@ -1,0 +1,141 @@
+"""The sign of shared numbers by one-time tables (PROTOCOLS.md 3.3)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.protocols.onetime.bits import Terms, bit_products, literals, products_of
+from coterie.protocols.onetime.steps import Step, bits, shorts, words
+from coterie.ring.bitslice import lookup, masked_difference, thermometer, words_to_bits
+from coterie.sharing import Masked, Party, open_words
+from coterie.transport import metered
+
+__all__ = ["signs_of_differences", "tree_of"]
+
+Words = NDArray[np.uint64]
+FAN_IN = 4
+
+
+class Level(NamedTuple):
+    """One level of the tree that combines digits: which rows of "less" and "equal" enter the products, and
+    for each group its highest digit, the products to add to that digit's "less", and the one that is "equal"."""
+
+    less: list[int]
+    equal: list[int]
+    terms: Terms | None
+    groups: list[tuple[int, list[int], int | None]]
+
+
+@lru_cache(maxsize=64)
+def tree_of(digits: int, fan_in: int = FAN_IN) -> list[Level]:
+    """The levels that reduce so many digits to one, lowest first; the lowest group needs no "equal".
+
+    Group g_(r-1), p_(r-1), ..., g_0, p_0:  g = g_(r-1) XOR p_(r-1) g_(r-2) XOR p_(r-1) p_(r-2) g_(r-3) ...,
+    p = p_(r-1) ... p_0.
+    """
+    levels = []
+    while digits > 1:
+        groups = -(-digits // fan_in)
+        edges = [digits * i // groups for i in range(groups + 1)]
+        less: list[int] = []
+        equal: list[int] = []
+        wanted: list[tuple[tuple[str, int], ...]] = []
+        outcome: list[tuple[int, list[int], int | None]] = []
+        for low, high in pairwise(edges):
+            top, added = high - 1, []
+            for l in reversed(range(low, top)):
+                added.append(len(wanted))
+                wanted.append((*(("equal", m) for m in range(top, l, -1)), ("less", l)))
+            same = None
+            if low > 0:
+                same = len(wanted)
+                wanted.append(tuple(("equal", m) for m in range(top, low - 1, -1)))
+            outcome.append((top, added, same))
+        for term in wanted:
+            for kind, l in term:
+                rows = less if kind == "less" else equal
+                if l not in rows:
+                    rows.append(l)
+        variables = [*(("less", l) for l in less), *(("equal", l) for l in equal)]
+        place = {variable: row for row, variable in enumerate(variables)}
+        terms = products_of(len(variables), tuple(literals([place[v] for v in term]) for term in wanted))
+        levels.append(Level(less, equal, terms, outcome))
+        digits = groups
+    return levels
+
+
+def combine_digits(me: Party, less: Words | None, equal: Words | None, count: int, digits: int, purpose: str) -> Words:
+    """<is the whole less> from <less> and <equal> of each digit, (digits, count) words; a round a level."""
+    for level in tree_of(digits):
+        assert level.terms is not None
+        if me.is_helper:
+            bit_products(me, None, count, level.terms, purpose)
+            continue
+        assert less is not None
+        assert equal is not None
+        rows = np.concatenate([less[level.less], equal[level.equal]])
+        products = bit_products(me, rows, count, level.terms, purpose)()
+        new_less, new_equal = np.empty((2, len(level.groups), count), np.uint64)
+        for g, (top, added, same) in enumerate(level.groups):
+            new_less[g] = less[top]
+            for t in added:
+                new_less[g] ^= products[t]
+            if same is not None:
+                new_equal[g] = products[same]
+        less, equal = new_less, new_equal
+    return np.empty(0, np.uint64) if less is None else less[0]
+
+
+@metered("Sign")
+def signs_of_differences(
+    me: Party, z: Words | None, left: NDArray[np.int64], right: NDArray[np.int64], numbers: int, width: int
+) -> Words:
+    """<z_right < z_left> for each pair of rows of [z] (rows, numbers) over Z_2^width, bits (pairs, numbers / 64).
+
+    Differences must lie in -2^(width-1) .. 2^(width-1) - 1; width and numbers are multiples of 4 and of 64.
+    One round, and one for each level of the tree: two for more than four digits.
+
+    1. Dealt: [R] uniform; for every 4-bit digit of R a shared table G_v = [v < digit]; for the top digit its
+       low three bits only, and <R_msb>.
+    2. Open c = z_right - z_left + R (uniform).
+    3. At the public digits v of c: <less> = G_v, <equal> = G_(v-1) XOR G_v. No communication.
+    4. Combine the digits: <g> = <c mod 2^(width-1) < R mod 2^(width-1)>.
+    5. <sign> = c_msb XOR <R_msb> XOR <g>.
+
+    Sees: the helper nothing; a data party c and the masked bits of step 4, all uniform.
+    """
+    pairs, per_pair, digits = len(left), numbers // 64, width // 4
+    count, total = pairs * per_pair, pairs * numbers
+    step = Step(
+        me,
+        "sign",
+        {"R": words(total, width=width)},
+        {"tables": shorts(digits, total), "msb": bits(count)},
+    )
+    r = step.free("R")
+    if me.is_helper:
+        tables, msb = step.target("tables"), np.empty(count, np.uint64)
+        tables[:] = step.others("tables")
+        thermometer(r, digits, 3, tables)
+        words_to_bits(r, width - 1, msb)
+        step.correct("msb", msb)
+        step.send()
+        combine_digits(me, None, None, count, digits, "sign tree")
+        return np.empty((pairs, 0), np.uint64)
+    assert z is not None
+    blinded = np.empty(total, np.uint64)
+    masked_difference(z, left, right, r, np.uint64((1 << width) - 1), blinded)
+    c = open_words(me, Masked(blinded), width)()
+    less, equal = np.empty((2, digits, count), np.uint64)
+    lookup(c, step.bound("tables"), digits, 3, np.uint64(me.lead), less, equal)
+    sign = combine_digits(me, less, equal, count, digits, "sign tree") ^ step.bound("msb")
+    if me.lead:
+        c_msb = np.empty(count, np.uint64)
+        words_to_bits(c, width - 1, c_msb)
+        sign ^= c_msb
+    return sign.reshape(pairs, per_pair)

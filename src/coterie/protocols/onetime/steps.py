@@ -1,0 +1,135 @@
+"""What the helper deals for one step of the protocol, in bulk.
+
+The material of a step is one run of bytes from the stream of the helper and a party: first the *free* part,
+uniform shares that everybody expands; then the *bound* part, shares that must add up to something, which all
+parties but one expand, and that one receives. Words of w bits are packed into as few bytes as they need.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.errors import MaterialReused
+from coterie.ring.bitslice import add_packed, pack, packed_bytes, wire_size
+from coterie.sharing import Party
+
+__all__ = ["Part", "Step", "bits", "shorts", "words"]
+
+
+class Part:
+    """A named stretch of a step's bytes."""
+
+    def __init__(self, kind: str, shape: tuple[int, ...], width: int) -> None:
+        self.kind, self.shape, self.width = kind, shape, width
+        self.count = int(np.prod(shape, dtype=np.int64))
+        self.bytes = packed_bytes(self.count, width)
+
+
+def words(*shape: int, width: int) -> Part:
+    """Shares over Z_2^width."""
+    return Part("words", shape, width)
+
+
+def bits(*shape: int) -> Part:
+    """XOR shares of bits, 64 a word."""
+    return Part("bits", shape, 64)
+
+
+def shorts(*shape: int) -> Part:
+    """XOR shares of 16-bit tables."""
+    return Part("shorts", shape, 16)
+
+
+class Step:
+    """The material of one step at one role.
+
+    At a data party `free` and `bound` give a part, once. At the helper `free` gives what the shares add up
+    to, `others` the sum of the shares that were expanded, and `send` sends the correction.
+    """
+
+    def __init__(self, me: Party, purpose: str, free: dict[str, Part], bound: dict[str, Part]) -> None:
+        self.me, self.purpose = me, purpose
+        self._parts = {**free, **bound}
+        self._at: dict[str, int] = {}
+        sizes = []
+        for parts in (free, bound):
+            at = 0
+            for name, part in parts.items():
+                self._at[name] = at
+                at += part.bytes
+            sizes.append(at)
+        self._bound = bound
+        self._receiver = me.dealt.next_receiver() if bound else 0
+        self._taken: set[str] = set()
+        if me.is_helper:
+            self._free_runs, self._other_runs = [], []
+            for j in me.world.data_ranks:
+                stream = me.streams.dealt(j, purpose)
+                self._free_runs.append(stream.read(sizes[0]))
+                if bound and j != self._receiver:
+                    self._other_runs.append(stream.read(sizes[1]))
+            self._correction = np.zeros(sizes[1], np.uint8) if bound else np.empty(0, np.uint8)
+            return
+        stream = me.streams.dealt(me.rank, purpose)
+        self._free_runs = [stream.read(sizes[0])]
+        if bound:
+            if me.rank == self._receiver:
+                self._other_runs = [me.channel.receive(0, np.uint8, (sizes[1],))[0]]
+            else:
+                self._other_runs = [stream.read(sizes[1])]
+
+    def free(self, name: str) -> NDArray[Any]:
+        """A uniform part: this party's share or, at the helper, the value."""
+        return self._sum(name, self._free_runs)
+
+    def bound(self, name: str) -> NDArray[Any]:
+        """This party's share of a part that adds up."""
+        return self._sum(name, self._other_runs)
+
+    others = bound  # at the helper: the sum of the shares that it does not send
+
+    def correct(self, name: str, value: NDArray[Any]) -> None:
+        """At the helper: the receiver's share of a part, so that all shares add up to the value."""
+        part, at = self._parts[name], self._at[name]
+        target = self._correction[at : at + part.bytes]
+        others = self._sum(name, self._other_runs)
+        if part.kind == "words":
+            mask = np.uint64((1 << part.width) - 1)
+            pack(np.ascontiguousarray((value - others) & mask).reshape(-1), wire_size(part.width), target)
+        else:
+            target[:] = np.ascontiguousarray(value ^ others).reshape(-1).view(np.uint8)[: part.bytes]
+
+    def target(self, name: str) -> NDArray[Any]:
+        """At the helper: where the receiver's share of a part goes, to be written in place."""
+        part, at = self._parts[name], self._at[name]
+        return self._viewed(part, self._correction[at : at + part.bytes])
+
+    def send(self) -> None:
+        """At the helper: the correction leaves."""
+        self.me.channel.send(self._receiver, self._correction, dealt=True)
+
+    def _sum(self, name: str, runs: list[NDArray[np.uint8]]) -> NDArray[Any]:
+        if name in self._taken:
+            raise MaterialReused(f"{name} of {self.purpose} was used before")
+        self._taken.add(name)
+        part, at = self._parts[name], self._at[name]
+        stretches = [run[at : at + part.bytes] for run in runs]
+        if part.kind == "words":
+            total = np.zeros(part.count, np.uint64)
+            mask = np.uint64((1 << part.width) - 1)
+            for stretch in stretches:
+                add_packed(total, stretch, wire_size(part.width), mask)
+            return total.reshape(part.shape)
+        views = [self._viewed(part, stretch) for stretch in stretches]
+        combined = views[0]
+        for view in views[1:]:
+            combined = combined ^ view
+        return combined
+
+    @staticmethod
+    def _viewed(part: Part, stretch: NDArray[np.uint8]) -> NDArray[Any]:
+        dtype = np.uint16 if part.kind == "shorts" else np.uint64
+        return stretch.view(dtype)[: part.count].reshape(part.shape)

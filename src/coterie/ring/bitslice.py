@@ -1,0 +1,316 @@
+"""Compiled loops over bits of many numbers at once: 64 rows a word, and words of few bytes on the wire.
+
+A bit of N numbers is an array of N / 64 words (bit i of word v belongs to number 64 v + i), so that one
+machine instruction works on 64 numbers. On the wire a word of `size` bytes is split into planes of 4, 2
+and 1 bytes (or one of 8), each contiguous: packing and unpacking are then plain vector conversions.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, types
+from numpy.typing import NDArray
+
+__all__ = [
+    "add_packed",
+    "bits_to_words",
+    "fold_products",
+    "lookup",
+    "masked_difference",
+    "pack",
+    "packed_bytes",
+    "select_by_bits",
+    "table_products",
+    "thermometer",
+    "two_products",
+    "two_sums",
+    "wire_size",
+    "words_to_bits",
+    "xor_lookup",
+]
+
+Words = NDArray[np.uint64]
+Bytes = NDArray[np.uint8]
+Shorts = NDArray[np.uint16]
+
+
+def _input(element: types.Type, dimensions: int) -> types.Array:
+    return types.Array(element, dimensions, "C", readonly=True)
+
+
+_w1, _w2 = _input(types.uint64, 1), _input(types.uint64, 2)
+_b1, _s2 = _input(types.uint8, 1), _input(types.uint16, 2)
+_i2 = _input(types.int64, 2)
+_i1 = _input(types.int64, 1)
+_W1, _W2, _B1, _S2 = types.uint64[::1], types.uint64[:, ::1], types.uint8[::1], types.uint16[:, ::1]
+_u8, _i8 = types.uint64, types.int64
+
+
+def wire_size(width: int) -> int:
+    """Bytes of a w-bit word on the wire."""
+    size = (width + 7) // 8
+    return 4 if size == 3 else size
+
+
+def packed_bytes(count: int, width: int) -> int:
+    """Bytes of `count` w-bit words on the wire, a multiple of 8 so that what follows is aligned."""
+    return -(-count * wire_size(width) // 8) * 8
+
+
+@njit(types.void(_w1, _i8, _B1), cache=True, nogil=True)
+def pack(words: Words, size: int, out: Bytes) -> None:
+    """Words of `size` bytes into planes."""
+    count = words.shape[0]
+    if size == 8:
+        plane = out[: 8 * count].view(np.uint64)
+        for i in range(count):
+            plane[i] = words[i]
+        return
+    at = 0
+    shift = 0
+    if size >= 4:
+        plane4 = out[: 4 * count].view(np.uint32)
+        for i in range(count):
+            plane4[i] = np.uint32(words[i])
+        at, shift = 4 * count, 32
+    if size & 2:
+        plane2 = out[at : at + 2 * count].view(np.uint16)
+        for i in range(count):
+            plane2[i] = np.uint16(words[i] >> np.uint64(shift))
+        at, shift = at + 2 * count, shift + 16
+    if size & 1:
+        for i in range(count):
+            out[at + i] = np.uint8(words[i] >> np.uint64(shift))
+
+
+@njit(types.void(_W1, _b1, _i8, _u8), cache=True, nogil=True)
+def add_packed(total: Words, packed: Bytes, size: int, mask: int) -> None:
+    """total += the packed words, over Z_(mask + 1)."""
+    count = total.shape[0]
+    if size == 8:
+        plane = packed[: 8 * count].view(np.uint64)
+        for i in range(count):
+            total[i] = (total[i] + plane[i]) & mask
+        return
+    at = 0
+    shift = 0
+    if size >= 4:
+        plane4 = packed[: 4 * count].view(np.uint32)
+        for i in range(count):
+            total[i] += np.uint64(plane4[i])
+        at, shift = 4 * count, 32
+    if size & 2:
+        plane2 = packed[at : at + 2 * count].view(np.uint16)
+        for i in range(count):
+            total[i] += np.uint64(plane2[i]) << np.uint64(shift)
+        at, shift = at + 2 * count, shift + 16
+    if size & 1:
+        for i in range(count):
+            total[i] += np.uint64(packed[at + i]) << np.uint64(shift)
+    for i in range(count):
+        total[i] &= mask
+
+
+@njit(types.void(_w2, _i1, _i1, _w1, _u8, _W1), cache=True, nogil=True)
+def masked_difference(z, left, right, r, mask, out):
+    """out = z[right] - z[left] + r for each pair, over Z_(mask + 1); z (nodes, N), r and out (pairs * N)."""
+    count = z.shape[1]
+    for t in range(left.shape[0]):
+        a, b, at = left[t], right[t], t * count
+        for i in range(count):
+            out[at + i] = (z[b, i] - z[a, i] + r[at + i]) & mask
+
+
+@njit(types.void(_w1, _i8, _i8, _S2), cache=True, nogil=True)
+def thermometer(r: Words, digits: int, top: int, tables: Shorts) -> None:
+    """XOR into tables[l, i] the table of the l-th 4-bit digit of r[i]: bit v is [v < digit], v = 0..15.
+
+    The highest of the digits counts with `top` bits only.
+    """
+    count = r.shape[0]
+    for l in range(digits):
+        keep = np.uint64(15) if l < digits - 1 else np.uint64((1 << top) - 1)
+        shift = np.uint64(4 * l)
+        for i in range(count):
+            digit = (r[i] >> shift) & keep
+            tables[l, i] ^= np.uint16((np.uint64(1) << digit) - np.uint64(1))
+
+
+@njit(types.void(_w1, _s2, _i8, _i8, _u8, _W2, _W2), cache=True, nogil=True)
+def lookup(c: Words, tables: Shorts, digits: int, top: int, lead: int, less: Words, equal: Words) -> None:
+    """At the public digits v of c: less[l] = G_v and equal[l] = G_(v-1) XOR G_v, with G_(-1) = 1 at P1."""
+    words = less.shape[1]
+    bits_less = np.empty(64, np.uint64)
+    bits_equal = np.empty(64, np.uint64)
+    for l in range(digits):
+        keep = np.uint64(15) if l < digits - 1 else np.uint64((1 << top) - 1)
+        shift = np.uint64(4 * l)
+        for v in range(words):
+            base = 64 * v
+            for i in range(64):
+                table = (np.uint64(tables[l, base + i]) << np.uint64(1)) | lead
+                found = table >> ((c[base + i] >> shift) & keep)
+                bits_equal[i] = (found ^ (found >> np.uint64(1))) & np.uint64(1)
+                bits_less[i] = (found >> np.uint64(1)) & np.uint64(1)
+            low, same = np.uint64(0), np.uint64(0)
+            for i in range(64):
+                low |= bits_less[i] << np.uint64(i)
+                same |= bits_equal[i] << np.uint64(i)
+            less[l, v] = low
+            equal[l, v] = same
+
+
+@njit(types.void(_w1, _i8, _W1), cache=True, nogil=True)
+def words_to_bits(words: Words, bit: int, out: Words) -> None:
+    """out = the given bit of every word, 64 a word."""
+    for v in range(out.shape[0]):
+        total = np.uint64(0)
+        for i in range(64):
+            total |= ((words[64 * v + i] >> np.uint64(bit)) & np.uint64(1)) << np.uint64(i)
+        out[v] = total
+
+
+@njit(types.void(_w2, _i2, _i1, _w2, _W2), cache=True, nogil=True)
+def table_products(masks, members, degrees, others, out):
+    """out[m] = the AND of masks[members[m, :degrees[m]]], XOR others[m]."""
+    words = masks.shape[1]
+    for m in range(members.shape[0]):
+        result, rest, first = out[m], others[m], masks[members[m, 0]]
+        for v in range(words):
+            result[v] = first[v]
+        for t in range(1, degrees[m]):
+            factor = masks[members[m, t]]
+            for v in range(words):
+                result[v] &= factor[v]
+        for v in range(words):
+            result[v] ^= rest[v]
+
+
+@njit(types.void(_w2, _w2, _i2, _w2, _i2, _i1, _u8, _W2), cache=True, nogil=True)
+def fold_products(opened, shares, variables, negated, index, sizes, lead, out):
+    """out[t] = share of the product of the bits x_v (or their complements, where `negated` is all ones), v in
+    variables[t], from opened[v] = x_v XOR a_v.
+
+    `shares[index[t, S]]` is the share of the product of the masks in subset S of the term's variables.
+    Folding away one variable at a time: f[S without i] = opened_i f[S] XOR f[S with i].
+    """
+    words = opened.shape[1]
+    largest = 1
+    for t in range(sizes.shape[0]):
+        largest = max(largest, 1 << sizes[t])
+    f = np.empty((largest, 256), np.uint64)
+    for start in range(0, words, 256):
+        count = min(256, words - start)
+        for t in range(sizes.shape[0]):
+            for v in range(count):
+                f[0, v] = lead
+            for s in range(1, 1 << sizes[t]):
+                source, target = shares[index[t, s], start : start + count], f[s]
+                for v in range(count):
+                    target[v] = source[v]
+            for i in range(sizes[t] - 1, -1, -1):
+                half = 1 << i
+                bit = opened[variables[t, i], start : start + count]
+                flip = negated[t, i]
+                for s in range(half):
+                    low, high = f[s], f[s + half]
+                    for v in range(count):
+                        low[v] = ((bit[v] ^ flip) & low[v]) ^ high[v]
+            result = out[t, start : start + count]
+            for v in range(count):
+                result[v] = f[0, v]
+
+
+@njit(types.void(_w1, _w1, _w1, _w1, _w1, _u8, _u8, _W1), cache=True, nogil=True)
+def select_by_bits(beta, opened, m, rho, rho_m, mask, lead, out):
+    """out = share of b z from beta = b XOR rho (64 a word) and opened = z - m, shares of m, rho, rho m.
+
+    b z = beta (opened + m) + (1 - 2 beta) (opened rho + rho m).
+    """
+    for v in range(beta.shape[0]):
+        word = beta[v]
+        part = slice(64 * v, 64 * v + 64)
+        z, mask_of_z, r, rm, result = opened[part], m[part], rho[part], rho_m[part], out[part]
+        for i in range(64):
+            bit = (word >> np.uint64(i)) & np.uint64(1)
+            flipped = z[i] * r[i] + rm[i]
+            result[i] = (bit * (mask_of_z[i] + lead * z[i] - flipped - flipped) + flipped) & mask
+
+
+@njit(types.void(_w1, _w1, _u8, _u8, _W1), cache=True, nogil=True)
+def bits_to_words(beta, rho, mask, lead, out):
+    """out = share of b over Z_(mask + 1) from beta = b XOR rho (64 a word) and shares of rho."""
+    for v in range(beta.shape[0]):
+        word = beta[v]
+        r, result = rho[64 * v : 64 * v + 64], out[64 * v : 64 * v + 64]
+        for i in range(64):
+            bit = (word >> np.uint64(i)) & np.uint64(1)
+            result[i] = (bit * (lead - r[i] - r[i]) + r[i]) & mask
+
+
+@njit(types.void(_w2, _w2, _w2, _w2, _W2), cache=True, nogil=True)
+def two_products(x, f, e, b, out):
+    """out[j, i] += sum over l of x[l, i] f[j, l] + e[l, i] b[j, l]: x, e (d, n), f, b (k, d), out (k, n).
+
+    x may have no rows: then only the second product is added.
+    """
+    d, n = e.shape
+    for start in range(0, n, 512):
+        stop = min(start + 512, n)
+        for j in range(out.shape[0]):
+            result = out[j, start:stop]
+            for l in range(d):
+                first, second = f[j, l], b[j, l]
+                right = e[l, start:stop]
+                if x.shape[0]:
+                    left = x[l, start:stop]
+                    for i in range(stop - start):
+                        result[i] += left[i] * first + right[i] * second
+                else:
+                    for i in range(stop - start):
+                        result[i] += right[i] * second
+
+
+@njit(types.void(_w2, _w2, _w2, _w2, _W2), cache=True, nogil=True)
+def two_sums(x, h, e, u, out):
+    """out[j, l] += sum over i of h[j, i] x[l, i] + u[j, i] e[l, i]: x, e (d, n), h, u (k, n), out (k, d).
+
+    x may have no rows: then only the second sum is added.
+    """
+    d, n = e.shape
+    for start in range(0, n, 1024):
+        stop = min(start + 1024, n)
+        for j in range(out.shape[0]):
+            mask_share = u[j, start:stop]
+            for l in range(d):
+                right = e[l, start:stop]
+                total = np.uint64(0)
+                if x.shape[0]:
+                    left, opened = x[l, start:stop], h[j, start:stop]
+                    for i in range(stop - start):
+                        total += opened[i] * left[i] + mask_share[i] * right[i]
+                else:
+                    for i in range(stop - start):
+                        total += mask_share[i] * right[i]
+                out[j, l] += total
+
+
+@njit(_u8(_w1, _i8, _w1), cache=True, nogil=True)
+def xor_lookup(bits: Words, c: int, values: Words) -> int:
+    """The XOR of values[(c - v) mod size] over the v whose bit is 1; `bits` holds 64 a word, `values` a power
+    of two of them, at least 64."""
+    size = values.shape[0]
+    total = np.uint64(0)
+    for word in range(bits.shape[0]):
+        left = bits[word]
+        top = (c - 64 * word) & (size - 1)
+        if top >= 63:  # the 64 values lie in one piece, backwards
+            piece = values[top - 63 : top + 1]
+            for i in range(64):
+                keep = np.uint64(0) - ((left >> np.uint64(63 - i)) & np.uint64(1))
+                total ^= piece[i] & keep
+        else:
+            for i in range(64):
+                keep = np.uint64(0) - ((left >> np.uint64(i)) & np.uint64(1))
+                total ^= values[(top - i) & (size - 1)] & keep
+    return total
