@@ -23,7 +23,7 @@ def shk_means(family: Family, task: Task, rows: Secret, centers: Secret) -> tupl
     made at the end, together with the test: then they belong to the final centres when the loop stops.
     """
     me = family.me
-    labels = family.label(rows, centers)
+    labels = family.first_labels(rows, centers)
     me.channel.mark_iteration()
     iteration = 0
     for iteration in range(1, task.max_iter + 1):
@@ -41,9 +41,9 @@ def shk_means(family: Family, task: Task, rows: Secret, centers: Secret) -> tupl
 
 def new_centers(family: Family, task: Task, rows: Secret, labels: Secret, old: Secret) -> Secret:
     """Lines 3 to 5: the mean of each cluster, with the counts secret or revealed."""
-    sums, counts = family.sums(rows, labels)
     if task.counts == "secret":
-        return family.means(sums, counts, old)
+        return family.new_means(rows, labels, old)
+    sums, counts = family.sums(rows, labels)
     return family.means_of_public_counts(sums, open_counts(family, counts), old)
 
 

@@ -48,6 +48,18 @@ class Layout(msgspec.Struct, frozen=True):
         held[np.ix_(np.flatnonzero(self.own_rows(rank)), np.array(self.own_columns(rank), np.intp))] = True
         return held
 
+    def owners_of(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """The rank that holds each cell of the given rows."""
+        if self.partition == "mixed":
+            return self._owners()[rows]
+        if self.partition == "horizontal":
+            owner = 1 + np.searchsorted(np.cumsum(self.rows), rows, side="right")
+            return np.broadcast_to(owner.astype(np.uint8)[:, None], (len(rows), self.d))
+        by_column = np.zeros(self.d, np.uint8)
+        for j, columns in enumerate(self.columns):
+            by_column[list(columns)] = j + 1
+        return np.broadcast_to(by_column, (len(rows), self.d))
+
     def label_groups(self, parties: int) -> list[tuple[NDArray[np.int64], list[int]]]:
         """Row numbers, grouped by the set of parties that hold cells of them, with those parties."""
         held = np.stack([self.own_rows(rank) for rank in range(1, parties + 1)], axis=1)

@@ -33,7 +33,7 @@ class _Run:
     def __init__(self, family: Family, task: Task, own: Ints | None) -> None:
         self.family, self.task, self.own = family, task, own
         self.me, self.n, self.k, self.d = family.me, task.layout.n, task.clusters, task.layout.d
-        self.rows = family.contribute(own, (self.n, self.d))
+        self.rows = family.table(own, task.layout)
 
     def restart(self, start: int) -> tuple[Secret, Secret, int]:
         """Centres (k, d), one-hot labels (n, k) for them, and iterations, from the given start."""
@@ -117,7 +117,7 @@ class _Run:
 def predict(family: Family, task: Task, block: Ints | None, centers: Secret) -> Outcome:
     """Label new rows that are shared like the data; each party learns the labels of its own rows."""
     own = None if block is None else task.layout.place(family.me.rank, block)
-    rows = family.contribute(own, (task.layout.n, task.layout.d))
+    rows = family.table(own, task.layout)
     labels = family.label(rows, centers)
     out = Outcome(kept={"labels": labels})
     open_labels(family, task, labels, out)

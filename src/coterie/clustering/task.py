@@ -36,11 +36,12 @@ class Task(msgspec.Struct, frozen=True):
     tol: float = 1e-4
     block_rows: int = 1 << 14
     lanes: int = 0
+    schedule: tuple[int, ...] = ()
 
     @property
     def problem(self) -> Problem:
         half = tuple(int(h) for h in self.encoding.half)
-        return Problem(self.layout.n, self.clusters, half, self.block_rows)
+        return Problem(self.layout.n, self.clusters, half, self.block_rows, self.schedule)
 
     @property
     def threshold(self) -> int:

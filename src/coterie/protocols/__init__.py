@@ -1,10 +1,11 @@
 """Protocol families, all with one interface; `plaintext` is the oracle for the others."""
 
 from coterie.protocols.interface import Family, Ints, Problem
+from coterie.protocols.onetime import OneTime
 from coterie.protocols.plaintext import Plaintext
 from coterie.protocols.securenn import SecureNN
 
-__all__ = ["FAMILIES", "Family", "Ints", "Plaintext", "Problem", "SecureNN"]
+__all__ = ["FAMILIES", "Family", "Ints", "OneTime", "Plaintext", "Problem", "SecureNN"]
 
 #: The families that a user can name.
-FAMILIES: dict[str, type[Family]] = {SecureNN.name: SecureNN}
+FAMILIES: dict[str, type[Family]] = {OneTime.name: OneTime, SecureNN.name: SecureNN}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol
 
 import msgspec
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from coterie.sharing import Party, Secret
 
-__all__ = ["Division", "Family", "Ints", "Problem"]
+__all__ = ["Division", "Family", "Holding", "Ints", "Problem"]
 
 Ints = NDArray[np.int64]
 Division = Literal["quotient", "reciprocal"]
@@ -27,13 +27,14 @@ class Problem(msgspec.Struct, frozen=True):
     """The public size of a problem, in encoded whole numbers.
 
     `half`: the largest magnitude of an entry of each column. `block_rows`: how many rows are labelled
-    at a time.
+    at a time. `schedule`: how comparisons are arranged, the sizes of groups level by level.
     """
 
     rows: int
     clusters: int
     half: tuple[int, ...]
     block_rows: int = 1 << 14
+    schedule: tuple[int, ...] = ()
 
     @property
     def columns(self) -> int:
@@ -60,6 +61,22 @@ class Problem(msgspec.Struct, frozen=True):
         return np.array([2 * h // ((1 << bits) - 1) + 1 for h in self.half], np.int64)
 
 
+class Holding(Protocol):
+    """Who holds which cells of an n x d table; public."""
+
+    @property
+    def n(self) -> int: ...
+
+    @property
+    def d(self) -> int: ...
+
+    def owners_of(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """The rank that holds each cell of the given rows."""
+
+    def label_groups(self, parties: int) -> list[tuple[NDArray[np.int64], list[int]]]:
+        """Row numbers, grouped by the set of parties that hold cells of them, with those parties."""
+
+
 class Family(ABC):
     """A protocol family at one role. Shapes: n rows, d columns, k clusters."""
 
@@ -76,6 +93,10 @@ class Family(ABC):
     def contribute(self, own: Ints | None, shape: tuple[int, ...]) -> Secret:
         """The sum of what the data parties hold; each passes its own part, zero where it holds nothing."""
 
+    def table(self, own: Ints | None, holding: Holding) -> Secret:
+        """The data (n, d): each data party passes its own cells, zero elsewhere."""
+        return self.contribute(own, (holding.n, holding.d))
+
     @abstractmethod
     def public(self, values: Ints) -> Secret:
         """A value that the data parties all know."""
@@ -89,6 +110,14 @@ class Family(ABC):
     @abstractmethod
     def label(self, rows: Secret, centers: Secret) -> Secret:
         """One-hot labels (n, k): the closest centre, the lowest index where several are."""
+
+    def first_labels(self, rows: Secret, centers: Secret) -> Secret:
+        """As `label`, for labels that cluster sums follow from."""
+        return self.label(rows, centers)
+
+    def new_means(self, rows: Secret, labels: Secret, old: Secret) -> Secret:
+        """New centres (k, d) without opening the counts. A family may overlap its steps."""
+        return self.means(*self.sums(rows, labels), old)
 
     @abstractmethod
     def sums(self, rows: Secret, labels: Secret) -> tuple[Secret, Secret]:

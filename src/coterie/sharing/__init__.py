@@ -1,6 +1,15 @@
 """Shared values; the opening gate; the disclosure log; a role in a session."""
 
-from coterie.sharing.gate import Masked, open_bits, open_masked, open_to, open_wide, open_words, zero_shares
+from coterie.sharing.gate import (
+    Masked,
+    broadcast_masked,
+    open_bits,
+    open_masked,
+    open_to,
+    open_wide,
+    open_words,
+    zero_shares,
+)
 from coterie.sharing.ledger import Disclosure, Ledger
 from coterie.sharing.party import Party, join
 from coterie.sharing.shared import Secret, Shared, concatenate, hollow, stack
@@ -12,6 +21,7 @@ __all__ = [
     "Party",
     "Secret",
     "Shared",
+    "broadcast_masked",
     "concatenate",
     "hollow",
     "join",

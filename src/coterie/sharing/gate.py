@@ -18,7 +18,16 @@ from coterie.ring.bitslice import add_packed, pack, packed_bytes, wire_size
 from coterie.sharing.party import Party
 from coterie.sharing.shared import Shared
 
-__all__ = ["Masked", "open_bits", "open_masked", "open_to", "open_wide", "open_words", "zero_shares"]
+__all__ = [
+    "Masked",
+    "broadcast_masked",
+    "open_bits",
+    "open_masked",
+    "open_to",
+    "open_wide",
+    "open_words",
+    "zero_shares",
+]
 
 Shape = tuple[int, ...]
 
@@ -107,6 +116,17 @@ def open_words(
     return receive
 
 
+def broadcast_masked(me: Party, owner: int, masked: Masked | None, count: int) -> NDArray[np.uint64]:
+    """What one party holds and has blinded with a mask of its own, to all data parties."""
+    if me.rank != owner:
+        return me.channel.receive(owner, np.uint64, (count,))[0]
+    assert masked is not None
+    for j in me.world.data_ranks:
+        if j != me.rank:
+            me.channel.send(j, masked.array)
+    return masked.array
+
+
 def _send(me: Party, array: Array, to: Sequence[int] | None) -> list[int]:
     """Send to the recipients, and return from whom to receive: nobody, if this party is no recipient."""
     recipients = me.world.data_ranks if to is None else to
@@ -116,14 +136,24 @@ def _send(me: Party, array: Array, to: Sequence[int] | None) -> list[int]:
     return [j for j in me.world.data_ranks if j != me.rank] if me.rank in recipients else []
 
 
-def open_to(me: Party, value: Shared, to: Sequence[int], what: str, reason: str, detail: str = "") -> Array | None:
+def open_to(
+    me: Party,
+    value: Shared,
+    to: Sequence[int],
+    what: str,
+    reason: str,
+    detail: str = "",
+    *,
+    told: Sequence[int] = (),
+) -> Array | None:
     """Open a value to the given ranks, and write it into the disclosure log. One round.
 
     Every data party adds a fresh share of zero and sends its share to each recipient, who learns the
     sum and nothing more. Returns the value to recipients, None to the others. The helper contributes
-    nothing; if it is a recipient, it receives.
+    nothing; if it is a recipient, it receives. `told`: further ranks that are told the value afterwards,
+    by a note, and stand in the log, too.
     """
-    me.ledger.record(what, tuple(me.world.names[j] for j in to), reason, detail)
+    me.ledger.record(what, tuple(me.world.names[j] for j in (*told, *to)), reason, detail)
     if me.is_helper:
         if 0 not in to:
             return None

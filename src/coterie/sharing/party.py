@@ -84,8 +84,13 @@ class Party:
 
         if self.workers is None:
             results, ends = run(0)
-            self.channel.clock = latest([start, *ends])
-            return lambda: results
+            self.channel.clock = start  # what comes before `wait` does not depend on the blocks
+
+            def here() -> list[T]:
+                self.channel.clock = latest([self.channel.clock, *ends])
+                return results
+
+            return here
         workers = self.workers
         futures = [workers.submit(run, lane) for lane in range(min(len(lanes), count))]
 

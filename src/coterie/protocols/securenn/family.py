@@ -9,11 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.protocols.beaver import shifted_objective
 from coterie.protocols.interface import Division, Family, Ints
 from coterie.protocols.numerics import QUOTIENT_BITS, reciprocals
 from coterie.protocols.securenn.division import divide
 from coterie.protocols.securenn.labelling import arg_min, label_samples
-from coterie.protocols.securenn.products import elementwise_product, matrix_product, select_share, square
+from coterie.protocols.securenn.products import matrix_product, select_share, square
 from coterie.protocols.securenn.sign import drelu
 from coterie.protocols.securenn.truncation import truncate
 from coterie.ring import Words
@@ -102,14 +103,8 @@ class SecureNN(Family):
         return drelu(self.me, threshold - _shared(value))
 
     def objective(self, sums: Secret, counts: Secret, centers: Secret) -> Shared:
-        """As `Family.objective`; |c_j|^2 and the sums are cut to fit before they are multiplied."""
-        total, t, c = _shared(sums), _shared(counts), _shared(centers)
         shift = self.problem.objective_shift
-        squares = square(self.me, c).sum(1)
-        cut = truncate(self.me, concatenate([total.reshape(total.size), squares]), shift)
-        left = concatenate([cut[: total.size] * -2, cut[total.size :]])
-        product = elementwise_product(self.me, left, concatenate([c.reshape(c.size), t]))
-        return product.reshape(1, product.size).sum(1)
+        return shifted_objective(self.me, truncate, _shared(sums), _shared(counts), _shared(centers), shift)
 
     def choose(self, first: Secret, second: Secret, pairs: Sequence[tuple[Secret, Secret]]) -> list[Secret]:
         keep = drelu(self.me, _shared(second) - _shared(first))  # (1,)

@@ -1,0 +1,244 @@
+"""One-hot labels from scores: brackets of comparisons (PROTOCOLS.md 3.4).
+
+Scores play in groups. In a group every pair is compared; the winner's score goes on to the next level. Groups
+of two are a tournament (k - 1 comparisons, log2 k levels), one group of k is "all pairs" (k (k - 1) / 2 at once),
+and groups of four lie between. All of them give the same labels: groups are contiguous ranges, and of equal
+scores the lower index wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.protocols.onetime.bits import ONES, Literal, Terms, bit_products, products_of
+from coterie.protocols.onetime.sign import signs_of_differences
+from coterie.protocols.onetime.steps import Step, bits, words
+from coterie.ring.bitslice import select_by_bits
+from coterie.sharing import Masked, Party, open_bits, open_words
+from coterie.transport import metered
+
+__all__ = ["all_pairs", "bracket", "one_hot", "select_words", "tournament"]
+
+Words = NDArray[np.uint64]
+#: The most literals that one product takes.
+FAN_IN = 4
+
+
+class Stage(NamedTuple):
+    """Products of literals that belong to one round, over rows of bits given by number."""
+
+    rows: list[int]
+    terms: Terms
+
+
+class Bracket(NamedTuple):
+    """One level: which nodes are compared, how the winners' bits come about, and what goes on.
+
+    Bits live in one growing array of rows: first the signs of the pairs, then each stage's products.
+    `winner`: per node, the literal that says it won its group (None where it had no opponent).
+    `selected`: per difference to add to a group's first score, (group, node); `groups`: first node of each.
+    `joined`: products of clusters' old bits (their rows after all others) with their node's literal.
+    """
+
+    left: NDArray[np.int64]
+    right: NDArray[np.int64]
+    stages: list[Stage]
+    winner: list[Literal | None]
+    groups: list[int]
+    selected: list[tuple[int, int]]
+    clusters: list[list[int]]
+    joined: Stage | None
+
+
+def tournament(clusters: int) -> tuple[int, ...]:
+    """Groups of two, level after level."""
+    return (2,) * max(clusters - 1, 0).bit_length()
+
+
+def all_pairs(clusters: int) -> tuple[int, ...]:
+    """One group of all."""
+    return (clusters,) if clusters > 1 else ()
+
+
+@lru_cache(maxsize=64)
+def bracket(clusters: int, schedule: tuple[int, ...]) -> tuple[Bracket, ...]:
+    """The levels of a schedule, which gives the size of the groups at each of them."""
+    nodes = [[c] for c in range(clusters)]
+    levels = []
+    for size in schedule:
+        starts = list(range(0, len(nodes), size))
+        members = [list(range(a, min(a + size, len(nodes)))) for a in starts]
+        pairs = [(i, j) for group in members for i in group for j in group if i < j]
+        number = {pair: t for t, pair in enumerate(pairs)}
+        factors: list[list[Literal]] = [[] for _ in nodes]
+        for group in members:
+            for a in group:
+                factors[a] += [Literal(number[a, j], True) for j in group if j > a]
+                factors[a] += [Literal(number[i, a], False) for i in group if i < a]
+        stages, rows = _reduce(factors, len(pairs))
+        winner = [own[0] if own else None for own in factors]
+        joined_terms, joined_rows = [], []
+        for a, own in enumerate(nodes):
+            literal = winner[a]
+            if literal is not None and len(own) > 1:
+                joined_terms += [(rows + c, literal) for c in own]
+        if joined_terms:
+            joined_rows = sorted({row for row, _ in joined_terms} | {literal.row for _, literal in joined_terms})
+            place = {row: i for i, row in enumerate(joined_rows)}
+            terms = tuple((Literal(place[c]), Literal(place[h.row], h.negated)) for c, h in joined_terms)
+        joined = Stage(joined_rows, products_of(len(joined_rows), terms)) if joined_terms else None
+        levels.append(
+            Bracket(
+                np.array([i for i, _ in pairs], np.int64),
+                np.array([j for _, j in pairs], np.int64),
+                stages,
+                winner,
+                starts,
+                [(g, a) for g, group in enumerate(members) for a in group[1:]],
+                nodes,
+                joined,
+            )
+        )
+        nodes = [[c for a in group for c in nodes[a]] for group in members]
+    if len(nodes) > 1:
+        raise ValueError(f"the schedule {schedule} does not find one winner of {clusters}")
+    return tuple(levels)
+
+
+def _reduce(factors: list[list[Literal]], rows: int) -> tuple[list[Stage], int]:
+    """Multiply each list of literals, at most four at a time, until one is left; returns the rows there are."""
+    stages = []
+    while any(len(own) > 1 for own in factors):
+        terms, used = [], sorted({literal.row for own in factors if len(own) > 1 for literal in own})
+        place = {row: i for i, row in enumerate(used)}
+        for a, own in enumerate(factors):
+            if len(own) < 2:
+                continue
+            pieces = -(-len(own) // FAN_IN)
+            factors[a] = []
+            for piece in range(pieces):
+                part = own[len(own) * piece // pieces : len(own) * (piece + 1) // pieces]
+                factors[a].append(Literal(rows + len(terms)))
+                terms.append(tuple(Literal(place[literal.row], literal.negated) for literal in part))
+        stages.append(Stage(used, products_of(len(used), tuple(terms))))
+        rows += len(terms)
+    return stages, rows
+
+
+@metered("Labels")
+def one_hot(me: Party, z: Words | None, clusters: int, numbers: int, width: int, schedule: tuple[int, ...]) -> Words:
+    """<H> (k, numbers / 64): for each of the numbers, which of its k scores [z] (k, numbers) is least.
+
+    A level takes the rounds of the signs (three), one for every stage of products where groups are larger
+    than two, and one for the winners' scores and bits.
+    """
+    per_row = numbers // 64
+    lead = ONES if me.lead else np.uint64(0)
+    hot = np.empty((0, per_row), np.uint64) if me.is_helper else np.full((clusters, per_row), lead)
+    levels = bracket(clusters, schedule)
+    for level in levels:
+        last = level is levels[-1]
+        signs = signs_of_differences(me, z, level.left, level.right, numbers, width)
+        if me.is_helper:
+            for stage in level.stages:
+                bit_products(me, None, per_row, stage.terms, "winners")
+            if level.joined is not None:
+                bit_products(me, None, per_row, level.joined.terms, "joined winners")
+            if not last:
+                select_words(me, None, None, len(level.selected), numbers, width)
+            continue
+        assert z is not None
+        rows = signs
+        for stage in level.stages:
+            products = bit_products(me, rows[stage.rows], per_row, stage.terms, "winners")()
+            rows = np.concatenate([rows, products])
+
+        def value(literal: Literal, rows: Words = rows) -> Words:
+            return rows[literal.row] ^ lead if literal.negated else rows[literal.row]
+
+        joined: Callable[[], Words] | None = None
+        if level.joined is not None:
+            both = np.concatenate([rows, hot])
+            joined = bit_products(me, both[level.joined.rows], per_row, level.joined.terms, "joined winners")
+        chosen: Callable[[], Words] | None = None
+        if not last:
+            firsts = [level.groups[g] for g, _ in level.selected]
+            differences = z[[a for _, a in level.selected]] - z[firsts]
+            picks = np.stack([value(_won(level, a)) for _, a in level.selected])
+            chosen = select_words(me, picks, differences, len(level.selected), numbers, width)
+        products = joined() if joined is not None else rows[:0]
+        at = 0
+        for a, own in enumerate(level.clusters):
+            if level.winner[a] is None:
+                continue
+            for c in own:
+                if len(own) > 1:
+                    hot[c] = products[at]
+                    at += 1
+                else:
+                    hot[c] = value(_won(level, a))
+        if chosen is not None:
+            new = z[level.groups]
+            for (g, _), part in zip(level.selected, chosen(), strict=True):
+                new[g] += part
+            z = new
+    return hot
+
+
+def _won(level: Bracket, node: int) -> Literal:
+    literal = level.winner[node]
+    assert literal is not None
+    return literal
+
+
+def select_words(
+    me: Party, b: Words | None, z: Words | None, rows: int, numbers: int, width: int
+) -> Callable[[], Words]:
+    """[b z] over Z_2^width from bits <b> (rows, numbers / 64) and [z] (rows, numbers). One round.
+
+    1. Dealt: <rho>, [m] uniform; [rho] and [rho m] as words.
+    2. Open beta = b XOR rho and e = z - m (uniform).
+    3. [b z] = beta (e + [m]) + (1 - 2 beta) (e [rho] + [rho m]).
+
+    Sends at once; call what is returned to receive and combine.
+    """
+    step = Step(
+        me,
+        "select",
+        {"rho": bits(rows, numbers // 64), "m": words(rows, numbers, width=width)},
+        {"rho words": words(rows, numbers, width=width), "rho m": words(rows, numbers, width=width)},
+    )
+    rho, m = step.free("rho"), step.free("m")
+    if me.is_helper:
+        clear = np.unpackbits(rho.view(np.uint8), bitorder="little").reshape(rows, numbers).astype(np.uint64)
+        step.correct("rho words", clear)
+        step.correct("rho m", clear * m)
+        step.send()
+        return lambda: rho[:0]
+    assert b is not None
+    assert z is not None
+    mask = np.uint64((1 << width) - 1)
+    receive_bits = open_bits(me, Masked(b ^ rho))
+    receive_words = open_words(me, Masked((z - m) & mask), width)
+
+    def finish() -> Words:
+        beta, opened = receive_bits(), receive_words()
+        out = np.empty(rows * numbers, np.uint64)
+        select_by_bits(
+            beta.reshape(-1),
+            opened.reshape(-1),
+            m.reshape(-1),
+            step.bound("rho words").reshape(-1),
+            step.bound("rho m").reshape(-1),
+            mask,
+            np.uint64(me.lead),
+            out,
+        )
+        return out.reshape(rows, numbers)
+
+    return finish

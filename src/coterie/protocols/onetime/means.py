@@ -1,0 +1,273 @@
+"""Division with the counts still secret, and exact truncation (PROTOCOLS.md 3.6).
+
+Deviates: the reciprocal table is not dealt. What is dealt is an XOR-shared one-hot vector of 2^m *bits* for a
+random place s; with t + s open, each party XORs the public reciprocals that its bits select, and so holds an
+XOR share of the bits of 2^g / t. That is one bit for each possible count instead of a word, at any n, with no
+factorised variant and no further round: the product with the sums takes bits as readily as words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.protocols.interface import Problem
+from coterie.protocols.numerics import reciprocals
+from coterie.protocols.onetime.bits import Literal, Terms, products_of
+from coterie.protocols.onetime.centers import Centers
+from coterie.protocols.onetime.steps import Step, bits, words
+from coterie.ring import Words as WordRing
+from coterie.ring.bitslice import xor_lookup
+from coterie.sharing import Masked, Party, Shared, open_bits, open_words
+from coterie.transport import metered
+
+__all__ = ["lift", "mean_times_power", "open_places", "truncate"]
+
+Words = NDArray[np.uint64]
+RING = WordRing(64)
+ONE = np.uint64(1)
+
+
+@lru_cache(maxsize=4)
+def reciprocal_table(rows: int, g: int) -> Words:
+    """round(2^g / t) for t = 1..rows, and at 0 the flag bit 2^(g+1); as many entries as the next power of two."""
+    size = 1 << table_bits(rows)
+    table = np.zeros(size, np.uint64)
+    table[1 : rows + 1] = reciprocals(np.arange(1, rows + 1), g).view(np.uint64)
+    table[0] = 1 << (g + 1)
+    table.flags.writeable = False
+    return table
+
+
+def table_bits(rows: int) -> int:
+    return max(6, rows.bit_length())
+
+
+def open_places(me: Party, counts: Shared, rows: int) -> Callable[[], Words]:
+    """XOR shares (k,) of the bits of round(2^g / t_j), the flag of t_j = 0 among them. One round.
+
+    1. Dealt: [s_j] uniform modulo 2^m, and <e_v>, v < 2^m, with a 1 at v = s_j only.
+    2. Open c_j = t_j + s_j (uniform).
+    3. XOR over v of e_v Q[c_j - v] = Q[t_j].
+
+    Sends at once; call what is returned with the table Q to receive and look up.
+    """
+    (k,), m = counts.shape, table_bits(rows)
+    step = Step(me, "places", {"s": words(k, width=m)}, {"e": bits(k, (1 << m) // 64)})
+    s = step.free("s")
+    if me.is_helper:
+        hot = np.zeros((k, (1 << m) // 64), np.uint64)
+        hot[np.arange(k), s >> np.uint64(6)] = ONE << (s & np.uint64(63))
+        step.correct("e", hot)
+        step.send()
+        return lambda: s[:0]
+    mask = np.uint64((1 << m) - 1)
+    receive = open_words(me, Masked((counts.share + s) & mask), m)
+    e = step.bound("e")
+
+    def finish(table: Words) -> Words:
+        c = receive()
+        return np.array([xor_lookup(e[j], int(c[j]), table) for j in range(k)], np.uint64)
+
+    return finish
+
+
+@metered("Mean")
+def mean_times_power(me: Party, sums: Shared, looked_up: Words | None, old: Centers, problem: Problem) -> Shared:
+    """[y] (k, d) over Z_2^64, y = T q + 2^g [t = 0] C_old, from [T] over Z_2^u and <q>, <t = 0> as bits. One round.
+
+    1. Dealt: <rho> for the bits of q and the flag; R uniform modulo 2^u; as words over Z_2^64: [R], [R_top], [rho_b],
+       [R rho_b], [R_top rho_b], and [rho_flag B] for the mask B that the old centres have.
+    2. Open beta = q XOR rho, and c = T + 2^(u-2) + R modulo 2^u (both uniform).
+    3. T = c - 2^(u-2) - [R] + 2^u (1 - c_top) [R_top] over the whole numbers, as |T| < 2^(u-2).
+       q = sum of 2^b (beta_b + (1 - 2 beta_b) [rho_b]). Their product is linear in what was dealt.
+    4. [t = 0] C_old with C_old = F + B, likewise.
+    """
+    (k, d), g = sums.shape, problem.reciprocal_bits
+    ring = sums.ring
+    assert isinstance(ring, WordRing)
+    u, count = ring.width, g + 2
+    wide = {"width": 64}
+    step = Step(
+        me,
+        "mean",
+        {"rho": bits(k), "R": words(k, d, width=u)},
+        {
+            "R words": words(k, d, **wide),
+            "R top": words(k, d, **wide),
+            "rho words": words(k, count, **wide),
+            "R rho": words(k, d, count - 1, **wide),
+            "R top rho": words(k, d, count - 1, **wide),
+            "rho B": words(k, d, **wide),
+        },
+    )
+    rho, r = step.free("rho"), step.free("R")
+    places = np.arange(count, dtype=np.uint64)
+    if me.is_helper:
+        clear = (rho[:, None] >> places) & ONE
+        top = r >> np.uint64(u - 1)
+        quotient = clear[:, None, :-1]
+        step.correct("R words", r)
+        step.correct("R top", top)
+        step.correct("rho words", clear)
+        step.correct("R rho", r[:, :, None] * quotient)
+        step.correct("R top rho", top[:, :, None] * quotient)
+        step.correct("rho B", clear[:, -1:] * old.mask.b)
+        step.send()
+        return me.hollow(RING, (k, d))
+    assert looked_up is not None
+    mask = np.uint64((1 << u) - 1)
+    offset = np.uint64(1 << (u - 2))
+    receive_bits = open_bits(me, Masked(looked_up ^ rho))
+    receive_words = open_words(me, Masked((sums.share + (offset if me.lead else np.uint64(0)) + r) & mask), u)
+    beta, c = (receive_bits()[:, None] >> places) & ONE, receive_words()
+    lead = np.uint64(me.lead)
+    sign = ONE - beta - beta  # 1 - 2 beta
+    kappa = (sign << places)[:, :-1]
+    known = (beta << places)[:, :-1].sum(axis=1, dtype=np.uint64)[:, None]  # sum of 2^b beta_b
+    rho_words = step.bound("rho words")
+    q = lead * known + (kappa * rho_words[:, :-1]).sum(axis=1, dtype=np.uint64)[:, None]
+    r_q = known * step.bound("R words") + (kappa[:, None] * step.bound("R rho")).sum(axis=2, dtype=np.uint64)
+    top_q = known * step.bound("R top") + (kappa[:, None] * step.bound("R top rho")).sum(axis=2, dtype=np.uint64)
+    unwrapped = (ONE - (c >> np.uint64(u - 1))) << np.uint64(u)
+    product = (c - offset) * q - r_q + unwrapped * top_q
+    flag, flip, f = beta[:, -1:], sign[:, -1:], old.mask.f
+    kept = flag * (lead * f + old.mask.b) + flip * (f * rho_words[:, -1:] + step.bound("rho B"))
+    return me.shared(RING, product + (kept << np.uint64(g)))
+
+
+def lift(me: Party, x: Shared) -> Shared:
+    """[x] over Z_2^64 from [x] over Z_2^u, for |x| < 2^(u-2). One round; as T in `mean_times_power`."""
+    ring, shape = x.ring, x.shape
+    assert isinstance(ring, WordRing)
+    u = ring.width
+    bound = {"R words": words(*shape, width=64), "R top": words(*shape, width=64)}
+    step = Step(me, "lift", {"R": words(*shape, width=u)}, bound)
+    r = step.free("R")
+    if me.is_helper:
+        step.correct("R words", r)
+        step.correct("R top", r >> np.uint64(u - 1))
+        step.send()
+        return me.hollow(RING, shape)
+    offset = np.uint64(1 << (u - 2))
+    mask = np.uint64((1 << u) - 1)
+    c = open_words(me, Masked((x.share + (offset if me.lead else np.uint64(0)) + r) & mask), u)()
+    unwrapped = (ONE - (c >> np.uint64(u - 1))) << np.uint64(u) if u < 64 else np.uint64(0)
+    share = unwrapped * step.bound("R top") - step.bound("R words")
+    return me.shared(RING, share + (c - offset if me.lead else np.uint64(0)))
+
+
+@lru_cache(maxsize=64)
+def borrow_terms(digits: int) -> Terms:
+    """Is c less than R: less_top, or equal_top and the next less, ...; exactly one of these at most is true.
+
+    Rows: less of digits 0..r-1, then equal of digits 1..r-1.
+    """
+    terms = []
+    for l in range(digits):
+        equal = [Literal(digits + m - 1) for m in range(l + 1, digits)]
+        terms.append((Literal(l), *equal))
+    return products_of(2 * digits - 1, tuple(terms))
+
+
+@metered("Truncate")
+def truncate(me: Party, x: Shared, g: int) -> Shared:
+    """[round(x / 2^g)], halves upwards, for -L/4 <= x < L/4 - 2^(g-1), L = 2^64, any shape. Two rounds.
+
+    1. Dealt: [R] uniform, [R >> g], [R >> 63], and for each 8-bit digit of R mod 2^g a table G_v = [v < digit].
+    2. Open c = y + R for y = x + 2^62 + 2^(g-1), which lies in 0..2^63-1 (uniform).
+    3. [wrap] = (1 - c_63) [R_63]. <less> and <equal> of each digit at c's digits.
+    4. [borrow] = [c mod 2^g < R mod 2^g] as a word: the products of PROTOCOLS.md 3.3 in one round, with the
+       products of masks dealt as words: x_v = D_v + (1 - 2 D_v) [a_v].
+    5. [y >> g] = (c >> g) - [R >> g] - [borrow] + 2^(64-g) [wrap]; subtract 2^(62-g).
+    """
+    if g == 0:
+        return x
+    count, shape = x.size, x.shape
+    digits = -(-g // 8)
+    terms = borrow_terms(digits)
+    per_row = -(-count // 64)
+    step = Step(
+        me,
+        "truncation",
+        {"R": words(count, width=64), "masks": bits(terms.variables, per_row)},
+        {
+            "high": words(count, width=64),
+            "top": words(count, width=64),
+            "tables": bits(count, digits, 4),
+            "products": words(terms.variables + terms.monomials, count, width=64),
+        },
+    )
+    r, masks = step.free("R"), step.free("masks")
+    low = np.uint64((1 << g) - 1)
+    shifts = np.arange(digits, dtype=np.uint64) * np.uint64(8)
+    if me.is_helper:
+        step.correct("high", r >> np.uint64(g))
+        step.correct("top", r >> np.uint64(63))
+        step.correct("tables", _thermometers(((r & low)[:, None] >> shifts) & np.uint64(255)))
+        singles = _unpacked(masks, count)
+        products = [singles[terms.members[m, : terms.degrees[m]]].prod(axis=0) for m in range(terms.monomials)]
+        step.correct("products", np.concatenate([singles, np.array(products).reshape(-1, count)]))
+        step.send()
+        return me.hollow(RING, shape)
+    y = x.reshape(count) + ((1 << 62) + (1 << (g - 1)))
+    c = open_words(me, Masked(y.share + r), 64)()
+    places = ((c & low)[:, None] >> shifts) & np.uint64(255)
+    less, equal = _table_bits(step.bound("tables"), places, np.uint64(me.lead))
+    rows = np.concatenate([less.T, equal.T[1:]])
+    opened = _unpacked(open_bits(me, Masked(_packed(rows, per_row) ^ masks))(), count)
+    borrow = _fold_words(opened, step.bound("products"), terms, np.uint64(me.lead))
+    wrap = (ONE - (c >> np.uint64(63))) * step.bound("top")
+    share = (wrap << np.uint64(64 - g)) - step.bound("high") - borrow
+    if me.lead:
+        share += (c >> np.uint64(g)) - np.uint64(1 << (62 - g))
+    return me.shared(RING, share.reshape(shape))
+
+
+def _thermometers(digits: Words) -> Words:
+    """256-bit tables (..., 4 words): bit v is [v < digit]."""
+    below = np.arange(256) < digits.astype(np.int64)[..., None]
+    return np.packbits(below, axis=-1, bitorder="little").view(np.uint64)
+
+
+def _table_bits(tables: Words, places: Words, lead: np.uint64) -> tuple[Words, Words]:
+    """G_v and G_(v-1) XOR G_v at the given places (count, digits), with G_(-1) = 1 at P1."""
+
+    def at(v: NDArray[np.int64]) -> Words:
+        word = np.take_along_axis(tables, (v >> 6)[..., None], axis=-1)[..., 0]
+        return (word >> (v & 63).astype(np.uint64)) & ONE
+
+    v = places.astype(np.int64)
+    less = at(v)
+    before = np.where(v == 0, lead, at(np.maximum(v - 1, 0)))
+    return less, less ^ before
+
+
+def _packed(rows: Words, per_row: int) -> Words:
+    """Bits (rows, count) as words, 64 a word."""
+    padded = np.zeros((len(rows), 64 * per_row), np.uint8)
+    padded[:, : rows.shape[1]] = rows
+    return np.packbits(padded, axis=1, bitorder="little").view(np.uint64)
+
+
+def _unpacked(packed: Words, count: int) -> Words:
+    """Bits (rows, count), one a word, from words that hold 64."""
+    clear = np.unpackbits(np.ascontiguousarray(packed).view(np.uint8), axis=1, bitorder="little")
+    return clear[:, :count].astype(np.uint64)
+
+
+def _fold_words(opened: Words, shares: Words, terms: Terms, lead: np.uint64) -> Words:
+    """The sum of the terms' products, as words: f[S without i] = D_i f[S] + (1 - 2 D_i) f[S with i]."""
+    total = np.zeros(opened.shape[1], np.uint64)
+    for t in range(terms.count):
+        size = int(terms.sizes[t])
+        f = [np.full(opened.shape[1], lead), *(shares[terms.index[t, s]] for s in range(1, 1 << size))]
+        for i in reversed(range(size)):
+            bit = opened[terms.rows[t, i]]
+            half = 1 << i
+            f = [bit * f[s] + (ONE - bit - bit) * f[s + half] for s in range(half)]
+        total += f[0]
+    return total

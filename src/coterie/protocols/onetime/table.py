@@ -1,0 +1,181 @@
+"""The data, masked once by their owners, and products with them (PROTOCOLS.md 3.1, 3.5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.protocols.interface import Holding, Ints
+from coterie.protocols.onetime.centers import Centers
+from coterie.protocols.onetime.steps import Step, bits, words
+from coterie.ring.bitslice import bits_to_words, two_products, two_sums
+from coterie.sharing import Masked, Party, Secret, broadcast_masked, open_bits, open_words
+from coterie.transport import metered
+
+__all__ = ["Block", "Table", "block_scores", "block_sums", "block_words", "enter"]
+
+Words = NDArray[np.uint64]
+NOTHING = np.empty((0, 0), np.uint64)
+
+
+@dataclass(frozen=True, repr=False)
+class Block:
+    """Rows that the same parties hold cells of, padded to a multiple of 64: the unit of labelling.
+
+    `e` (d, numbers): the data less their masks, known to every data party. `x`: what this party holds, zero
+    elsewhere; empty where it holds nothing.
+    """
+
+    number: int
+    rows: NDArray[np.int64]
+    holders: tuple[int, ...]
+    numbers: int
+    e: Words = field(default_factory=lambda: NOTHING)
+    x: Words = field(default_factory=lambda: NOTHING)
+
+
+class Table(Secret):
+    """The shared n x d table."""
+
+    __slots__ = ("blocks", "holding", "own_sum")
+
+    def __init__(self, blocks: list[Block], holding: Holding, own_sum: Words) -> None:
+        self.blocks, self.holding, self.own_sum = blocks, holding, own_sum
+
+
+def blocks_of(holding: Holding, parties: int, size: int) -> list[Block]:
+    """Cut the rows, grouped by who holds cells of them, into blocks of at most `size`."""
+    size = max(64, size // 64 * 64)
+    blocks: list[Block] = []
+    for rows, holders in holding.label_groups(parties):
+        for at in range(0, len(rows), size):
+            part = rows[at : at + size]
+            blocks.append(Block(len(blocks), part, tuple(holders), -(-len(part) // 64) * 64))
+    return blocks
+
+
+def enter(me: Party, own: Ints | None, holding: Holding, size: int) -> Table:
+    """Every owner masks its cells with words of the helper's and its own stream, and broadcasts the difference.
+
+    1. A: the mask of a cell, from the stream of the helper and the cell's owner.
+    2. The owner broadcasts E = X - A to the data parties, once for the whole fit. Everybody else's shares
+       of X and of A are zero.
+
+    The mask belongs to these data for life. Sees: a data party E, uniform; the helper nothing.
+    """
+    plain = blocks_of(holding, me.world.p, size)
+    if me.is_helper:
+        return Table(plain, holding, np.zeros(holding.d, np.uint64))
+    assert own is not None
+    blocks = []
+    for block in plain:
+        owners = holding.owners_of(block.rows)
+        e = np.zeros((holding.d, block.numbers), np.uint64)
+        x = NOTHING
+        for j in block.holders:
+            cells = np.zeros((holding.d, block.numbers), np.bool_)
+            cells[:, : len(block.rows)] = (owners == j).T
+            count = int(cells.sum())
+            masked = None
+            if j == me.rank:
+                x = np.zeros_like(e)
+                x[:, : len(block.rows)] = np.where(owners == j, own[block.rows], 0).T.astype(np.int64).view(np.uint64)
+                masked = Masked(x[cells] - data_mask(me, j, block, count))
+            e[cells] = broadcast_masked(me, j, masked, count)
+        blocks.append(Block(block.number, block.rows, block.holders, block.numbers, e, x))
+    own_sum = own.sum(axis=0, dtype=np.int64).view(np.uint64)
+    return Table(blocks, holding, own_sum)
+
+
+def data_mask(me: Party, owner: int, block: Block, count: int) -> Words:
+    """The masks of an owner's cells of a block; its own and the helper's to expand, as often as needed."""
+    return me.streams.lasting(owner, "data", block.number).read(8 * count).view(np.uint64)
+
+
+def _masks(me: Party, table: Table, block: Block) -> Words:
+    """At the helper: A (d, numbers) of a block."""
+    owners = table.holding.owners_of(block.rows)
+    a = np.zeros((table.holding.d, block.numbers), np.uint64)
+    for j in block.holders:
+        cells = np.zeros(a.shape, np.bool_)
+        cells[:, : len(block.rows)] = (owners == j).T
+        if len(block.holders) == 1:
+            a[:, : len(block.rows)] = data_mask(me, j, block, int(cells.sum())).reshape(len(a), -1)
+        else:
+            a[cells] = data_mask(me, j, block, int(cells.sum()))
+    return a
+
+
+def block_scores(me: Party, table: Table, block: Block, centers: Centers, width: int) -> Words | None:
+    """[M] (k, numbers) modulo 2^width: M_ij = |c_j|^2 - 2 x_i . c_j, which orders as the distance does.
+
+    Dealt: [-2 A B^T]. With E = X - A and F = C - B open, an owner has -2 X F^T - 2 E [B]^T + [-2 A B^T], the
+    others all but the first term. No communication beyond what masks the centres.
+    """
+    k = centers.clusters
+    step = Step(me, "scores", {}, {"AB": words(k, block.numbers, width=width)})
+    minus_two = np.uint64(2**64 - 2)
+    if me.is_helper:
+        product = np.zeros((k, block.numbers), np.uint64)
+        b = centers.mask.b * minus_two
+        two_products(NOTHING, b, _masks(me, table, block), b, product)
+        step.correct("AB", product)
+        step.send()
+        return None
+    z = step.bound("AB")
+    two_products(block.x, centers.mask.f * minus_two, block.e, centers.mask.b * minus_two, z)
+    z += centers.mask.squares[:, None]
+    return z
+
+
+@metered("BitsToWords")
+def block_words(me: Party, hot: Words, block: Block, clusters: int, width: int) -> Words:
+    """[H] (k - 1, numbers) over Z_2^width from <H>: all clusters but the last, which follows from them. One round.
+
+    Dealt: <rho> uniform, [rho] as words; open H XOR rho; the rest is linear. Padding rows count nothing.
+    """
+    rows = clusters - 1
+    step = Step(
+        me,
+        "bits to words",
+        {"rho": bits(rows, block.numbers // 64)},
+        {"rho words": words(rows, block.numbers, width=width)},
+    )
+    rho = step.free("rho")
+    if me.is_helper:
+        clear = np.unpackbits(rho.view(np.uint8), bitorder="little").reshape(rows, block.numbers)
+        step.correct("rho words", clear.astype(np.uint64))
+        step.send()
+        return np.empty((rows, 0), np.uint64)
+    beta = open_bits(me, Masked(hot[:rows] ^ rho))()
+    out = np.empty((rows, block.numbers), np.uint64)
+    mask = np.uint64((1 << width) - 1)
+    bits_to_words(beta.reshape(-1), step.bound("rho words").reshape(-1), mask, np.uint64(me.lead), out.reshape(-1))
+    out[:, len(block.rows) :] = 0
+    return out
+
+
+@metered("Sums")
+def block_sums(me: Party, table: Table, block: Block, h: Words, clusters: int, width: int) -> Words:
+    """[T] (k - 1, d) over Z_2^width, the sums of a block's rows by cluster, from [H] (k - 1, numbers). One round.
+
+    1. Dealt: [U] uniform, [U^T A].
+    2. H - U, opened to the parties that hold cells of these rows, and to nobody else.
+    3. They compute (H - U)^T X in the clear; everybody adds [U]^T E + [U^T A].
+    """
+    rows, d = clusters - 1, table.holding.d
+    step = Step(me, "sums", {"U": words(rows, block.numbers, width=width)}, {"UA": words(rows, d, width=width)})
+    u = step.free("U")
+    if me.is_helper:
+        product = np.zeros((rows, d), np.uint64)
+        two_sums(NOTHING, u, _masks(me, table, block), u, product)
+        step.correct("UA", product)
+        step.send()
+        return product[:0]
+    mask = np.uint64((1 << width) - 1)
+    opened = open_words(me, Masked((h - u) & mask), width, block.holders)()
+    total = step.bound("UA")
+    two_sums(block.x, opened, block.e, u, total)
+    return total & mask
