@@ -64,6 +64,9 @@ class Outcome(msgspec.Struct):
     disclosures: list[Disclosure] = []
     traffic: Traffic | None = None
 
+    def __repr__(self) -> str:
+        return f"<Outcome after {self.n_iter} iterations>"  # never what was opened to this role alone
+
 
 def distinct_rows(random: np.random.RandomState, n: int, k: int) -> tuple[int, ...]:
     """k distinct row numbers to start from: a public choice."""

@@ -78,10 +78,10 @@ def _block(given: Any, party: str) -> tuple[Floats, list[str] | None]:
             if any(isinstance(value, str) for value in array.flat):
                 raise ValueError
             array = array.astype(np.float64)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError):
             raise InputError(
                 f"party {party}: the block holds something that is not a number; encode it first"
-            ) from error
+            ) from None
     if array.ndim != 2:
         raise InputError(f"party {party}: expected a 2D block (rows, columns), got {array.ndim}D; use reshape(-1, 1)")
     return array.astype(np.float64), names

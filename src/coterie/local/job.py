@@ -37,12 +37,18 @@ class Job(msgspec.Struct):
     centers: Ints | None = None
     kept_centers: dict[str, Words] | None = None
 
+    def __repr__(self) -> str:
+        return f"<Job {self.task.protocol}>"  # never what the role brings
+
 
 class Report(msgspec.Struct):
     """What a role has in the end; as `Outcome`, with its secrets exported."""
 
     outcome: Outcome
     kept: Kept
+
+    def __repr__(self) -> str:
+        return "<Report>"  # never a share
 
 
 def do(me: Party, job: Job) -> Report:

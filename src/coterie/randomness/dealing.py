@@ -2,12 +2,13 @@
 
 A share that is merely random is expanded from the seed that the helper and the party share. Where the
 shares must add up to something, all parties but one expand, and that one receives the *correction*:
-the value less all other shares. Who receives it rotates. The correction is uniform to its receiver,
-even together with p - 2 other parties: an expansion it never sees is subtracted from it.
+the value less all other shares. Parties take turns, by the bytes they have had. The correction is uniform
+to its receiver, even together with p - 2 other parties: an expansion it never sees is subtracted from it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -27,10 +28,18 @@ Value = Callable[[], Array]
 class Dealt:
     """Dealt material: a share at a data party, which can be taken once; the value at the helper."""
 
-    __slots__ = ("_share", "_value", "purpose", "ring", "shape")
+    __slots__ = ("_share", "_value", "is_uniform", "purpose", "ring", "shape")
 
-    def __init__(self, ring: Ring, shape: Shape, purpose: str, share: Array | None, value: Array | None) -> None:
-        self.ring, self.shape, self.purpose = ring, shape, purpose
+    def __init__(
+        self,
+        ring: Ring,
+        shape: Shape,
+        purpose: str,
+        share: Array | None,
+        value: Array | None,
+        is_uniform: bool = False,
+    ) -> None:
+        self.ring, self.shape, self.purpose, self.is_uniform = ring, shape, purpose, is_uniform
         self._share, self._value = share, value
 
     def take(self) -> Array:
@@ -60,16 +69,17 @@ class Dealing:
     def __init__(self, channel: Metered, streams: Streams, turn: int = 0) -> None:
         self.channel, self.streams = channel, streams
         self.rank, self.p = channel.rank, channel.world.p
-        self._turn = turn
+        self._received = [0] * self.p
+        self._received[turn % self.p] = -1  # whose turn is first
 
     def uniform(self, ring: Ring, shape: Shape, purpose: str) -> Dealt:
         """[a] for a uniform a. Costs no traffic."""
         if self.rank:
-            return Dealt(ring, shape, purpose, self._expand(self.rank, ring, shape, purpose), None)
+            return Dealt(ring, shape, purpose, self._expand(self.rank, ring, shape, purpose), None, True)
         value = ring.zeros(shape)
         for j in range(1, self.p + 1):
             value = ring.add(value, self._expand(j, ring, shape, purpose))
-        return Dealt(ring, shape, purpose, None, value)
+        return Dealt(ring, shape, purpose, None, value, True)
 
     def shares_of(
         self, ring: Ring, shape: Shape, purpose: str, value: Value | None = None, *, answer: bool = False
@@ -108,15 +118,16 @@ class Dealing:
 
         return self._corrected(field, (count, width), purpose, correction, answer)
 
-    def next_receiver(self) -> int:
-        """Whose turn it is to receive a correction."""
-        self._turn += 1
-        return 1 + (self._turn - 1) % self.p
+    def next_receiver(self, size: int) -> int:
+        """Who receives a correction of so many bytes: the party that has received the fewest."""
+        least = min(range(self.p), key=self._received.__getitem__)
+        self._received[least] += size
+        return least + 1
 
     def _corrected(
         self, ring: Ring, shape: Shape, purpose: str, correction: Callable[[list[Array]], Array], answer: bool
     ) -> Dealt:
-        receiver = self.next_receiver()
+        receiver = self.next_receiver(math.prod(shape) * ring.dtype.itemsize)
         if self.rank == receiver:
             share, _ = self.channel.receive(0, ring.dtype, shape)
         elif self.rank:

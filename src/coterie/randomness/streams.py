@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 from numpy.typing import NDArray
 
-from coterie.errors import MaterialReused
+from coterie.errors import MaterialReused, ProtocolError
 from coterie.transport import Channel, World
 
 __all__ = ["Entropy", "Stream", "Streams", "SystemEntropy", "agree"]
@@ -71,12 +71,17 @@ class Streams:
         self._phase, self._block = 0, 0
         self._steps: defaultdict[str, int] = defaultdict(int)
         self._blocks = 0
+        self._values = 0
 
     def __repr__(self) -> str:
         return f"Streams(rank={self.rank})"
 
+    def __reduce__(self) -> str:
+        raise TypeError("streams cannot be pickled: they hold the session's secrets")
+
     def begin(self, phase: int) -> None:
         """From here on, addresses lie in this phase. A phase is entered once and in order."""
+        self._no_block()
         if phase <= self._phase:
             raise MaterialReused(f"phase {phase} was entered before")
         self._phase, self._blocks = phase, 0
@@ -88,6 +93,7 @@ class Streams:
 
     def for_blocks(self, count: int) -> list[Streams]:
         """Streams for the next `count` blocks of this phase: each has steps of its own."""
+        self._no_block()
         blocks = []
         for _ in range(count):
             self._blocks += 1
@@ -96,10 +102,20 @@ class Streams:
             blocks.append(own)
         return blocks
 
-    def lasting(self, party: int, purpose: str, block: int) -> Stream:
-        """A stream of the helper and one party that both may expand again: a mask that belongs to one
-        value for life (PROTOCOLS.md 1.3). Its address lies outside phases and steps."""
-        return self._at(_pair(0, party), f"lasting {purpose}|{block}")
+    def _no_block(self) -> None:
+        if self._block:
+            raise MaterialReused("a block has no blocks or phases of its own: their addresses would repeat")
+
+    def new_value(self) -> int:
+        """A number for a value whose mask it keeps for life; no two values have the same."""
+        self._no_block()
+        self._values += 1
+        return self._values
+
+    def lasting(self, party: int, value: int, block: int) -> Stream:
+        """A stream of the helper and one party that both may expand again: the mask of a block of one
+        value, for life (PROTOCOLS.md 1.3). Its address lies outside phases and steps."""
+        return self._at(_pair(0, party), f"lasting|{value}|{block}")
 
     def private(self, purpose: str) -> Stream:
         return self._next("private", purpose)
@@ -108,6 +124,8 @@ class Streams:
         return self._next("common", purpose)
 
     def pair(self, other: int, purpose: str) -> Stream:
+        if 0 in (self.rank, other):
+            raise ProtocolError("a pair's stream is for two data parties; the helper would know it")
         return self._next(_pair(self.rank, other), purpose)
 
     def dealt(self, party: int, purpose: str) -> Stream:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit, types
-from numpy.typing import NDArray
 
 __all__ = [
     "add_packed",
@@ -28,10 +27,6 @@ __all__ = [
     "words_to_bits",
     "xor_lookup",
 ]
-
-Words = NDArray[np.uint64]
-Bytes = NDArray[np.uint8]
-Shorts = NDArray[np.uint16]
 
 
 def _input(element: types.Type, dimensions: int) -> types.Array:
@@ -58,7 +53,7 @@ def packed_bytes(count: int, width: int) -> int:
 
 
 @njit(types.void(_w1, _i8, _B1), cache=True, nogil=True)
-def pack(words: Words, size: int, out: Bytes) -> None:
+def pack(words, size, out):
     """Words of `size` bytes into planes."""
     count = words.shape[0]
     if size == 8:
@@ -84,7 +79,7 @@ def pack(words: Words, size: int, out: Bytes) -> None:
 
 
 @njit(types.void(_W1, _b1, _i8, _u8), cache=True, nogil=True)
-def add_packed(total: Words, packed: Bytes, size: int, mask: int) -> None:
+def add_packed(total, packed, size, mask):
     """total += the packed words, over Z_(mask + 1)."""
     count = total.shape[0]
     if size == 8:
@@ -122,7 +117,7 @@ def masked_difference(z, left, right, r, mask, out):
 
 
 @njit(types.void(_w1, _i8, _i8, _S2), cache=True, nogil=True)
-def thermometer(r: Words, digits: int, top: int, tables: Shorts) -> None:
+def thermometer(r, digits, top, tables):
     """XOR into tables[l, i] the table of the l-th 4-bit digit of r[i]: bit v is [v < digit], v = 0..15.
 
     The highest of the digits counts with `top` bits only.
@@ -137,7 +132,7 @@ def thermometer(r: Words, digits: int, top: int, tables: Shorts) -> None:
 
 
 @njit(types.void(_w1, _s2, _i8, _i8, _u8, _W2, _W2), cache=True, nogil=True)
-def lookup(c: Words, tables: Shorts, digits: int, top: int, lead: int, less: Words, equal: Words) -> None:
+def lookup(c, tables, digits, top, lead, less, equal):
     """At the public digits v of c: less[l] = G_v and equal[l] = G_(v-1) XOR G_v, with G_(-1) = 1 at P1."""
     words = less.shape[1]
     bits_less = np.empty(64, np.uint64)
@@ -161,7 +156,7 @@ def lookup(c: Words, tables: Shorts, digits: int, top: int, lead: int, less: Wor
 
 
 @njit(types.void(_w1, _i8, _W1), cache=True, nogil=True)
-def words_to_bits(words: Words, bit: int, out: Words) -> None:
+def words_to_bits(words, bit, out):
     """out = the given bit of every word, 64 a word."""
     for v in range(out.shape[0]):
         total = np.uint64(0)
@@ -296,7 +291,7 @@ def two_sums(x, h, e, u, out):
 
 
 @njit(_u8(_w1, _i8, _w1), cache=True, nogil=True)
-def xor_lookup(bits: Words, c: int, values: Words) -> int:
+def xor_lookup(bits, c, values):
     """The XOR of values[(c - v) mod size] over the v whose bit is 1; `bits` holds 64 a word, `values` a power
     of two of them, at least 64."""
     size = values.shape[0]

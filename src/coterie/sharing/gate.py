@@ -54,6 +54,8 @@ def open_masked(me: Party, *masked: tuple[Shared, Dealt]) -> list[Array]:
     """
     shares = []
     for x, a in masked:
+        if not a.is_uniform:
+            raise ProtocolError(f"what was dealt for {a.purpose} is not uniform, so it is no mask")
         if x.shape != a.shape or x.ring != a.ring:
             raise ProtocolError(f"a mask of shape {a.shape} does not fit a value of shape {x.shape}")
         shares.append(x.ring.sub(x.share, a.take()))
@@ -72,7 +74,8 @@ def open_masked(me: Party, *masked: tuple[Shared, Dealt]) -> list[Array]:
 class Masked:
     """Shares in bulk, already blinded with a uniform one-time mask: the kernel that computes them adds it.
 
-    Whoever makes one vouches that the mask was taken from dealt material, which gives it out once.
+    Made where one-time material is given out, and nowhere else: by a step for its uniform parts, and for the
+    data by their owner's lasting mask.
     """
 
     array: NDArray[np.uint64]

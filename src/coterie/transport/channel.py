@@ -2,7 +2,7 @@
 
     send(to, array, dealt=False)      never blocks on the receiver's progress (the helper's may)
     receive(sender, dtype, shape)     the next array from that peer, which must be exactly this
-    tell(to, value), hear(sender)     a small public number, as a control message of fixed size
+    tell(to, value), hear(sender)     a public bit, as a control message of fixed size
     abort(culprit, reason)            tell every peer that this party stops, and who is to blame
     close()
 
@@ -147,9 +147,9 @@ class Goodbye(msgspec.Struct, tag="goodbye", frozen=True):
 
 
 class Note(msgspec.Struct, tag="note", frozen=True):
-    """A small public number, such as the stop bit for a helper that receives nothing else."""
+    """A public bit, always of the same size: the stop bit, for a helper that receives nothing else."""
 
-    value: int
+    value: bool
 
 
 Control = Heartbeat | Abort | Goodbye | Note
@@ -203,10 +203,10 @@ class Channel(ABC):
     def receive(self, sender: int, dtype: DTypeLike, shape: Sequence[int]) -> tuple[Array, Stamp]: ...
 
     @abstractmethod
-    def tell(self, to: int, value: int) -> None: ...
+    def tell(self, to: int, value: bool) -> None: ...
 
     @abstractmethod
-    def hear(self, sender: int) -> int: ...
+    def hear(self, sender: int) -> bool: ...
 
     @abstractmethod
     def abort(self, culprit: int, reason: str) -> None: ...

@@ -86,7 +86,7 @@ class MemoryChannel(Channel):
         view.flags.writeable = False
         self._put(to, dtype_code(view.dtype), view.nbytes, stamp, view)
 
-    def tell(self, to: int, value: int) -> None:
+    def tell(self, to: int, value: bool) -> None:
         self._put(to, CONTROL, 0, Stamp(), Note(value))
 
     def _put(self, to: int, kind: int, length: int, stamp: Stamp, body: Array | Control) -> None:
@@ -104,7 +104,7 @@ class MemoryChannel(Channel):
             raise AssertionError("a heartbeat in memory")
         return body.reshape(shape), header.stamp
 
-    def hear(self, sender: int) -> int:
+    def hear(self, sender: int) -> bool:
         _, body = self._get(self._expected_control(sender, self._received[sender]))
         if isinstance(body, Note):
             return body.value

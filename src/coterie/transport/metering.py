@@ -98,11 +98,11 @@ class Metered(Channel):
         self.clock = Stamp(max(self.clock.rounds, stamp.rounds), max(self.clock.with_dealing, stamp.with_dealing))
         return array, stamp
 
-    def tell(self, to: int, value: int) -> None:
+    def tell(self, to: int, value: bool) -> None:
         """Control messages are not counted: they are few, small and in nobody's way."""
         self.inner.tell(to, value)
 
-    def hear(self, sender: int) -> int:
+    def hear(self, sender: int) -> bool:
         return self.inner.hear(sender)
 
     def abort(self, culprit: int, reason: str) -> None:

@@ -29,6 +29,7 @@ class Recording(Channel):
         self.inner = inner
         self.world, self.rank, self.lane = inner.world, inner.rank, inner.lane
         self.frames: list[Frame] = []
+        self.notes: list[tuple[int, int, bool]] = []  # sender, receiver, bit
 
     @property
     def received(self) -> list[Frame]:
@@ -47,11 +48,14 @@ class Recording(Channel):
         self.frames.append(Frame(sender, self.rank, array.copy()))
         return array, stamp
 
-    def tell(self, to: int, value: int) -> None:
+    def tell(self, to: int, value: bool) -> None:
+        self.notes.append((self.rank, to, value))
         self.inner.tell(to, value)
 
-    def hear(self, sender: int) -> int:
-        return self.inner.hear(sender)
+    def hear(self, sender: int) -> bool:
+        value = self.inner.hear(sender)
+        self.notes.append((sender, self.rank, value))
+        return value
 
     def abort(self, culprit: int, reason: str) -> None:
         self.inner.abort(culprit, reason)

@@ -216,7 +216,7 @@ class TlsChannel(Channel):
     def send(self, to: int, array: Array, stamp: Stamp = Stamp()) -> None:  # noqa: B008
         self._put(to, dtype_code(array.dtype), as_bytes(array), stamp)
 
-    def tell(self, to: int, value: int) -> None:
+    def tell(self, to: int, value: bool) -> None:
         self._put(to, CONTROL, memoryview(encode_control(Note(value))), Stamp())
 
     def _put(self, to: int, kind: int, body: memoryview[Any], stamp: Stamp) -> None:
@@ -238,7 +238,7 @@ class TlsChannel(Channel):
                 return array, header.stamp
             raise_for_control(self._control(sender, header), peer, self.world)
 
-    def hear(self, sender: int) -> int:
+    def hear(self, sender: int) -> bool:
         peer = self._name(sender)
         while True:
             header = self._header(sender)

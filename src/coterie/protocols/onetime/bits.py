@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 from typing import NamedTuple
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from coterie.protocols.onetime.steps import Step, bits
 from coterie.ring.bitslice import fold_products, table_products
-from coterie.sharing import Masked, Party, open_bits
+from coterie.sharing import Party, open_bits
 
 __all__ = ["ONES", "Literal", "Terms", "bit_products", "products_of"]
 
@@ -27,7 +28,8 @@ class Literal(NamedTuple):
     negated: bool = False
 
 
-class Terms(NamedTuple):
+@dataclass(frozen=True)
+class Terms:
     """Products of literals over `variables` rows of bits, with the products of masks that they need."""
 
     variables: int
@@ -84,7 +86,7 @@ def bit_products(me: Party, x: Words | None, words: int, terms: Terms, purpose: 
             step.send()
         return lambda: masks[:0]
     assert x is not None
-    receive = open_bits(me, Masked(x ^ masks))
+    receive = open_bits(me, step.masked("masks", x ^ masks))
     shares = np.concatenate([masks, step.bound("products")]) if bound else masks
 
     def finish() -> Words:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.protocols.onetime.steps import Step, words
-from coterie.sharing import Masked, Party, Secret, Shared, open_words
+from coterie.sharing import Party, Secret, Shared, open_words
 from coterie.transport import metered
 
 __all__ = ["CenterMask", "Centers", "mask_centers", "movement"]
@@ -61,7 +61,7 @@ def mask_centers(me: Party, centers: Centers) -> None:
         step.send()
         centers._mask = CenterMask(b[:0], b, b[:0, 0])
         return
-    f = open_words(me, Masked(centers.value.share - b), 64)()
+    f = open_words(me, step.masked("B", centers.value.share - b), 64)()
     squares = (f * b * np.uint64(2)).sum(axis=1, dtype=np.uint64) + step.bound("BB")
     if me.lead:
         squares += (f * f).sum(axis=1, dtype=np.uint64)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from coterie.protocols.beaver import shifted_objective
 from coterie.protocols.interface import Division, Family, Holding, Ints
 from coterie.protocols.numerics import reciprocals
-from coterie.protocols.onetime.bits import Literal, bit_products, products_of
+from coterie.protocols.onetime.bits import ONES, Literal, bit_products, products_of
 from coterie.protocols.onetime.centers import Centers, mask_centers, movement
 from coterie.protocols.onetime.labelling import one_hot, select_words, tournament
 from coterie.protocols.onetime.means import lift, mean_times_power, open_places, reciprocal_table, truncate
@@ -203,7 +203,7 @@ class OneTime(Family):
         counted = np.zeros(k, np.uint64)
         for h in labels.words or []:
             counted[:-1] += h.sum(axis=1, dtype=np.uint64)
-        counted[-1] = np.uint64(labels.n if me.lead else 0) - counted[:-1].sum(dtype=np.uint64)
+        counted[-1:] = (labels.n if me.lead else 0) - counted[:-1].sum(dtype=np.uint64, keepdims=True)
         return me.shared(u, u.reduce(counted))
 
     def _start_sums(self, rows: Secret, labels: Labels) -> Callable[[], Shared]:
@@ -289,10 +289,10 @@ class OneTime(Family):
         me = self.me
         bit = open_to(me, self.at_most(movement, threshold), me.world.data_ranks, "stop bit", reason, told=(0,))
         if me.is_helper:
-            return bool(me.channel.hear(1))
+            return me.channel.hear(1)
         assert bit is not None
         if me.lead:
-            me.channel.tell(0, int(bit[0, 0]))
+            me.channel.tell(0, bool(bit[0, 0]))
         return bool(bit[0, 0])
 
     def objective(self, sums: Secret, counts: Secret, centers: Secret) -> Shared:
@@ -305,7 +305,7 @@ class OneTime(Family):
         """By one bit, <second < first>: words are selected by it, one-hot bits multiplied with it."""
         me = self.me
         other = self._less(_shared(first), _shared(second))
-        word = None if me.is_helper else np.uint64(0) - other[0, 0].astype(np.uint64)  # the bit, 64 times
+        word = None if me.is_helper else np.where(other[0, 0], ONES, np.uint64(0))  # the bit, 64 times
         return [self._chosen(word, a, b) for a, b in pairs]
 
     def _chosen(self, word: Any, a: Secret, b: Secret) -> Secret:

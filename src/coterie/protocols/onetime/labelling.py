@@ -19,7 +19,7 @@ from coterie.protocols.onetime.bits import ONES, Literal, Terms, bit_products, p
 from coterie.protocols.onetime.sign import signs_of_differences
 from coterie.protocols.onetime.steps import Step, bits, words
 from coterie.ring.bitslice import select_by_bits
-from coterie.sharing import Masked, Party, open_bits, open_words
+from coterie.sharing import Party, open_bits, open_words
 from coterie.transport import metered
 
 __all__ = ["all_pairs", "bracket", "one_hot", "select_words", "tournament"]
@@ -82,16 +82,17 @@ def bracket(clusters: int, schedule: tuple[int, ...]) -> tuple[Bracket, ...]:
                 factors[a] += [Literal(number[i, a], False) for i in group if i < a]
         stages, rows = _reduce(factors, len(pairs))
         winner = [own[0] if own else None for own in factors]
-        joined_terms, joined_rows = [], []
+        joined_terms: list[tuple[int, Literal]] = []
         for a, own in enumerate(nodes):
             literal = winner[a]
             if literal is not None and len(own) > 1:
                 joined_terms += [(rows + c, literal) for c in own]
+        joined = None
         if joined_terms:
             joined_rows = sorted({row for row, _ in joined_terms} | {literal.row for _, literal in joined_terms})
             place = {row: i for i, row in enumerate(joined_rows)}
             terms = tuple((Literal(place[c]), Literal(place[h.row], h.negated)) for c, h in joined_terms)
-        joined = Stage(joined_rows, products_of(len(joined_rows), terms)) if joined_terms else None
+            joined = Stage(joined_rows, products_of(len(joined_rows), terms))
         levels.append(
             Bracket(
                 np.array([i for i, _ in pairs], np.int64),
@@ -114,7 +115,8 @@ def _reduce(factors: list[list[Literal]], rows: int) -> tuple[list[Stage], int]:
     """Multiply each list of literals, at most four at a time, until one is left; returns the rows there are."""
     stages = []
     while any(len(own) > 1 for own in factors):
-        terms, used = [], sorted({literal.row for own in factors if len(own) > 1 for literal in own})
+        terms: list[tuple[Literal, ...]] = []
+        used = sorted({literal.row for own in factors if len(own) > 1 for literal in own})
         place = {row: i for i, row in enumerate(used)}
         for a, own in enumerate(factors):
             if len(own) < 2:
@@ -223,8 +225,8 @@ def select_words(
     assert b is not None
     assert z is not None
     mask = np.uint64((1 << width) - 1)
-    receive_bits = open_bits(me, Masked(b ^ rho))
-    receive_words = open_words(me, Masked((z - m) & mask), width)
+    receive_bits = open_bits(me, step.masked("rho", b ^ rho))
+    receive_words = open_words(me, step.masked("m", (z - m) & mask), width)
 
     def finish() -> Words:
         beta, opened = receive_bits(), receive_words()

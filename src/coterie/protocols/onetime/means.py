@@ -21,7 +21,7 @@ from coterie.protocols.onetime.centers import Centers
 from coterie.protocols.onetime.steps import Step, bits, words
 from coterie.ring import Words as WordRing
 from coterie.ring.bitslice import xor_lookup
-from coterie.sharing import Masked, Party, Shared, open_bits, open_words
+from coterie.sharing import Party, Shared, open_bits, open_words
 from coterie.transport import metered
 
 __all__ = ["lift", "mean_times_power", "open_places", "truncate"]
@@ -46,7 +46,7 @@ def table_bits(rows: int) -> int:
     return max(6, rows.bit_length())
 
 
-def open_places(me: Party, counts: Shared, rows: int) -> Callable[[], Words]:
+def open_places(me: Party, counts: Shared, rows: int) -> Callable[[Words], Words]:
     """XOR shares (k,) of the bits of round(2^g / t_j), the flag of t_j = 0 among them. One round.
 
     1. Dealt: [s_j] uniform modulo 2^m, and <e_v>, v < 2^m, with a 1 at v = s_j only.
@@ -63,9 +63,9 @@ def open_places(me: Party, counts: Shared, rows: int) -> Callable[[], Words]:
         hot[np.arange(k), s >> np.uint64(6)] = ONE << (s & np.uint64(63))
         step.correct("e", hot)
         step.send()
-        return lambda: s[:0]
+        return lambda _: s[:0]
     mask = np.uint64((1 << m) - 1)
-    receive = open_words(me, Masked((counts.share + s) & mask), m)
+    receive = open_words(me, step.masked("s", (counts.share + s) & mask), m)
     e = step.bound("e")
 
     def finish(table: Words) -> Words:
@@ -121,8 +121,8 @@ def mean_times_power(me: Party, sums: Shared, looked_up: Words | None, old: Cent
     assert looked_up is not None
     mask = np.uint64((1 << u) - 1)
     offset = np.uint64(1 << (u - 2))
-    receive_bits = open_bits(me, Masked(looked_up ^ rho))
-    receive_words = open_words(me, Masked((sums.share + (offset if me.lead else np.uint64(0)) + r) & mask), u)
+    receive_bits = open_bits(me, step.masked("rho", looked_up ^ rho))
+    receive_words = open_words(me, step.masked("R", (sums.share + (offset if me.lead else np.uint64(0)) + r) & mask), u)
     beta, c = (receive_bits()[:, None] >> places) & ONE, receive_words()
     lead = np.uint64(me.lead)
     sign = ONE - beta - beta  # 1 - 2 beta
@@ -154,7 +154,7 @@ def lift(me: Party, x: Shared) -> Shared:
         return me.hollow(RING, shape)
     offset = np.uint64(1 << (u - 2))
     mask = np.uint64((1 << u) - 1)
-    c = open_words(me, Masked((x.share + (offset if me.lead else np.uint64(0)) + r) & mask), u)()
+    c = open_words(me, step.masked("R", (x.share + (offset if me.lead else np.uint64(0)) + r) & mask), u)()
     unwrapped = (ONE - (c >> np.uint64(u - 1))) << np.uint64(u) if u < 64 else np.uint64(0)
     share = unwrapped * step.bound("R top") - step.bound("R words")
     return me.shared(RING, share + (c - offset if me.lead else np.uint64(0)))
@@ -214,11 +214,11 @@ def truncate(me: Party, x: Shared, g: int) -> Shared:
         step.send()
         return me.hollow(RING, shape)
     y = x.reshape(count) + ((1 << 62) + (1 << (g - 1)))
-    c = open_words(me, Masked(y.share + r), 64)()
+    c = open_words(me, step.masked("R", y.share + r), 64)()
     places = ((c & low)[:, None] >> shifts) & np.uint64(255)
     less, equal = _table_bits(step.bound("tables"), places, np.uint64(me.lead))
     rows = np.concatenate([less.T, equal.T[1:]])
-    opened = _unpacked(open_bits(me, Masked(_packed(rows, per_row) ^ masks))(), count)
+    opened = _unpacked(open_bits(me, step.masked("masks", _packed(rows, per_row) ^ masks))(), count)
     borrow = _fold_words(opened, step.bound("products"), terms, np.uint64(me.lead))
     wrap = (ONE - (c >> np.uint64(63))) * step.bound("top")
     share = (wrap << np.uint64(64 - g)) - step.bound("high") - borrow

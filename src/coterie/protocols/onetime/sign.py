@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from coterie.protocols.onetime.bits import Terms, bit_products, literals, products_of
 from coterie.protocols.onetime.steps import Step, bits, shorts, words
 from coterie.ring.bitslice import lookup, masked_difference, thermometer, words_to_bits
-from coterie.sharing import Masked, Party, open_words
+from coterie.sharing import Party, open_words
 from coterie.transport import metered
 
 __all__ = ["signs_of_differences", "tree_of"]
@@ -130,7 +130,7 @@ def signs_of_differences(
     assert z is not None
     blinded = np.empty(total, np.uint64)
     masked_difference(z, left, right, r, np.uint64((1 << width) - 1), blinded)
-    c = open_words(me, Masked(blinded), width)()
+    c = open_words(me, step.masked("R", blinded), width)()
     less, equal = np.empty((2, digits, count), np.uint64)
     lookup(c, step.bound("tables"), digits, 3, np.uint64(me.lead), less, equal)
     sign = combine_digits(me, less, equal, count, digits, "sign tree") ^ step.bound("msb")

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.errors import MaterialReused
+from coterie.errors import MaterialReused, ProtocolError
 from coterie.ring.bitslice import add_packed, pack, packed_bytes, wire_size
-from coterie.sharing import Party
+from coterie.sharing import Masked, Party
 
 __all__ = ["Part", "Step", "bits", "shorts", "words"]
 
@@ -61,8 +61,8 @@ class Step:
                 self._at[name] = at
                 at += part.bytes
             sizes.append(at)
-        self._bound = bound
-        self._receiver = me.dealt.next_receiver() if bound else 0
+        self._free = free
+        self._receiver = me.dealt.next_receiver(sizes[1]) if bound else 0
         self._taken: set[str] = set()
         if me.is_helper:
             self._free_runs, self._other_runs = [], []
@@ -84,6 +84,15 @@ class Step:
     def free(self, name: str) -> NDArray[Any]:
         """A uniform part: this party's share or, at the helper, the value."""
         return self._sum(name, self._free_runs)
+
+    def masked(self, name: str, blinded: NDArray[np.uint64]) -> Masked:
+        """What a kernel has blinded with a uniform part, which masks nothing else."""
+        if name not in self._free or self._parts[name].count != blinded.size:
+            raise ProtocolError(f"{name} of {self.purpose} is no mask for {blinded.size} values")
+        if name not in self._taken or f"mask {name}" in self._taken:
+            raise MaterialReused(f"{name} of {self.purpose} masks one value, once")
+        self._taken.add(f"mask {name}")
+        return Masked(blinded)
 
     def bound(self, name: str) -> NDArray[Any]:
         """This party's share of a part that adds up."""

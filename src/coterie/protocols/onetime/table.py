@@ -39,10 +39,10 @@ class Block:
 class Table(Secret):
     """The shared n x d table."""
 
-    __slots__ = ("blocks", "holding", "own_sum")
+    __slots__ = ("blocks", "holding", "number", "own_sum")
 
-    def __init__(self, blocks: list[Block], holding: Holding, own_sum: Words) -> None:
-        self.blocks, self.holding, self.own_sum = blocks, holding, own_sum
+    def __init__(self, number: int, blocks: list[Block], holding: Holding, own_sum: Words) -> None:
+        self.number, self.blocks, self.holding, self.own_sum = number, blocks, holding, own_sum
 
 
 def blocks_of(holding: Holding, parties: int, size: int) -> list[Block]:
@@ -66,8 +66,9 @@ def enter(me: Party, own: Ints | None, holding: Holding, size: int) -> Table:
     The mask belongs to these data for life. Sees: a data party E, uniform; the helper nothing.
     """
     plain = blocks_of(holding, me.world.p, size)
+    number = me.streams.new_value()
     if me.is_helper:
-        return Table(plain, holding, np.zeros(holding.d, np.uint64))
+        return Table(number, plain, holding, np.zeros(holding.d, np.uint64))
     assert own is not None
     blocks = []
     for block in plain:
@@ -82,16 +83,16 @@ def enter(me: Party, own: Ints | None, holding: Holding, size: int) -> Table:
             if j == me.rank:
                 x = np.zeros_like(e)
                 x[:, : len(block.rows)] = np.where(owners == j, own[block.rows], 0).T.astype(np.int64).view(np.uint64)
-                masked = Masked(x[cells] - data_mask(me, j, block, count))
+                masked = Masked(x[cells] - data_mask(me, j, number, block, count))
             e[cells] = broadcast_masked(me, j, masked, count)
         blocks.append(Block(block.number, block.rows, block.holders, block.numbers, e, x))
     own_sum = own.sum(axis=0, dtype=np.int64).view(np.uint64)
-    return Table(blocks, holding, own_sum)
+    return Table(number, blocks, holding, own_sum)
 
 
-def data_mask(me: Party, owner: int, block: Block, count: int) -> Words:
+def data_mask(me: Party, owner: int, table: int, block: Block, count: int) -> Words:
     """The masks of an owner's cells of a block; its own and the helper's to expand, as often as needed."""
-    return me.streams.lasting(owner, "data", block.number).read(8 * count).view(np.uint64)
+    return me.streams.lasting(owner, table, block.number).read(8 * count).view(np.uint64)
 
 
 def _masks(me: Party, table: Table, block: Block) -> Words:
@@ -102,9 +103,9 @@ def _masks(me: Party, table: Table, block: Block) -> Words:
         cells = np.zeros(a.shape, np.bool_)
         cells[:, : len(block.rows)] = (owners == j).T
         if len(block.holders) == 1:
-            a[:, : len(block.rows)] = data_mask(me, j, block, int(cells.sum())).reshape(len(a), -1)
+            a[:, : len(block.rows)] = data_mask(me, j, table.number, block, int(cells.sum())).reshape(len(a), -1)
         else:
-            a[cells] = data_mask(me, j, block, int(cells.sum()))
+            a[cells] = data_mask(me, j, table.number, block, int(cells.sum()))
     return a
 
 
@@ -149,7 +150,7 @@ def block_words(me: Party, hot: Words, block: Block, clusters: int, width: int) 
         step.correct("rho words", clear.astype(np.uint64))
         step.send()
         return np.empty((rows, 0), np.uint64)
-    beta = open_bits(me, Masked(hot[:rows] ^ rho))()
+    beta = open_bits(me, step.masked("rho", hot[:rows] ^ rho))()
     out = np.empty((rows, block.numbers), np.uint64)
     mask = np.uint64((1 << width) - 1)
     bits_to_words(beta.reshape(-1), step.bound("rho words").reshape(-1), mask, np.uint64(me.lead), out.reshape(-1))
@@ -175,7 +176,7 @@ def block_sums(me: Party, table: Table, block: Block, h: Words, clusters: int, w
         step.send()
         return product[:0]
     mask = np.uint64((1 << width) - 1)
-    opened = open_words(me, Masked((h - u) & mask), width, block.holders)()
+    opened = open_words(me, step.masked("U", (h - u) & mask), width, block.holders)()
     total = step.bound("UA")
     two_sums(block.x, opened, block.e, u, total)
     return total & mask

@@ -1,0 +1,116 @@
+"""Whole fits with injected entropy, on data given as encoded whole numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from coterie.clustering import Task
+from coterie.data import gather, split
+from coterie.local.job import Job, do
+from coterie.ring import Array, FixedPoint
+from tests.security.views import conditioned
+from tests.support import Ran
+
+REACH = 1 << 25  # the encoded range is -REACH..REACH, as many steps as n = 60 rows allow
+
+
+@dataclass(frozen=True)
+class Study:
+    """What is agreed on before anybody looks at data."""
+
+    partition: str = "horizontal"
+    p: int = 2
+    rows: int = 60
+    columns: int = 2
+    starts: tuple[tuple[int, ...], ...] = ((0, 25, 50),)
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def clusters(self) -> int:
+        return len(self.starts[0])
+
+    def jobs(self, data: Array) -> list[Job]:
+        """A job for every role, the helper's first."""
+        names = [f"P{j}" for j in range(1, self.p + 1)]
+        table = gather(split(data.astype(np.float64), self.partition, self.p), self.partition, names)
+        bounds = (float(REACH),) * self.columns
+        encoding = FixedPoint(tuple(-b for b in bounds), bounds, table.names, 0)
+        task = Task(
+            "securenn", self.clusters, table.layout, encoding, starts=self.starts, max_iter=2, tol=0.0, **self.options
+        )
+        blocks = [encoding.encode(block, table.layout.own_columns(j + 1)) for j, block in enumerate(table.blocks)]
+        return [Job(task), *(Job(task, block=block) for block in blocks)]
+
+    def fit(self, data: Array, viewers: frozenset[int] = frozenset(), byte: int = 0, seed: int = 0) -> Ran:
+        """Fit; the streams that `viewers` hold are constant."""
+        jobs = self.jobs(data)
+        ran = conditioned(self.p, lambda me: do(me, jobs[me.rank]), set(viewers), byte, seed)
+        assert ran.results[0].outcome.n_iter == 2, "the data were chosen such that no run stops early"
+        return ran
+
+
+def near(rows: int, columns: int) -> Array:
+    """Rows that lie close to each other, around zero."""
+    return np.random.default_rng(1).integers(-50, 50, (rows, columns))
+
+
+def far(rows: int, columns: int) -> Array:
+    """Rows all over the range, most of them in one corner of it."""
+    rng = np.random.default_rng(2)
+    data = rng.integers(-REACH, REACH, (rows, columns), endpoint=True)
+    data[rows // 3 :] = rng.integers(REACH - 1000, REACH, (rows - rows // 3, columns))
+    return data
+
+
+STUDIES = {
+    "horizontal": Study(),
+    "horizontal, three parties": Study(p=3),
+    "counts revealed": Study(options={"counts": "revealed"}),
+    "mixed": Study("mixed", p=2),
+    "vertical": Study("vertical"),
+    "vertical, labels revealed": Study("vertical", p=3, columns=3, options={"labels": "revealed"}),
+    "centers shared": Study(options={"centers": "shared"}),
+    "restarts": Study(rows=30, starts=((0, 10), (5, 20))),
+    "blocks": Study(options={"block_rows": 16}),
+}
+
+
+def disclosed(ran: Ran) -> Counter[tuple[str, tuple[str, ...], int | None]]:
+    """What the roles' logs say, all alike: what was opened, to whom, in which iteration."""
+    logs = [
+        Counter((entry.what, entry.to, entry.iteration) for entry in report.outcome.disclosures)
+        for report in ran.results
+    ]
+    assert all(log == logs[0] for log in logs)
+    return logs[0]
+
+
+def allowed(study: Study) -> Counter[tuple[str, tuple[str, ...], int | None]]:
+    """DESIGN.md's table, for two iterations of every restart; no stop bit in the last."""
+    parties = tuple(f"P{j}" for j in range(1, study.p + 1))
+    revealed_labels = study.options.get("labels") == "revealed"
+    revealed_counts = study.options.get("counts") == "revealed" and not revealed_labels
+    log: Counter[tuple[str, tuple[str, ...], int | None]] = Counter()
+    for _ in study.starts:
+        log["stop bit", ("P0", *parties), 1] += 1
+        for iteration in (1, 2):
+            log["labels", parties, iteration] += revealed_labels
+            log["counts", parties, iteration] += revealed_counts
+    each = [(party,) for party in parties]
+    for to in each if study.partition == "horizontal" else [parties]:
+        log["labels", to, None] += 1
+    if study.options.get("centers") != "shared":
+        for to in each if study.partition == "vertical" else [parties]:
+            log["centers", to, None] += 1
+    log["inertia", parties, None] += 1
+    log["counts", parties, None] += revealed_counts
+    return +log
+
+
+def check_disclosures(study: Study) -> None:
+    """A fit opens what the table allows for its options, and nothing else."""
+    assert disclosed(study.fit(far(study.rows, study.columns))) == allowed(study)

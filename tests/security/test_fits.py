@@ -1,0 +1,91 @@
+"""What parties see of whole fits: the agreed disclosures, sizes that say nothing, masked words."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+import pytest
+
+from coterie.protocols.securenn import SecureNN
+from coterie.transport import Frame
+from tests.security.fits import STUDIES, Study, check_disclosures, far, near
+from tests.security.primitives import check_sizes
+from tests.security.views import (
+    KNOWN_BYTES,
+    Q,
+    assert_comparison_view,
+    assert_random_words,
+    assert_uniform,
+    comparisons,
+    seen_by,
+)
+
+ALL = pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
+
+
+@ALL
+def test_a_fit_discloses_what_is_allowed(study):
+    check_disclosures(study)
+
+
+def test_a_planted_opening_of_the_counts_is_caught(monkeypatch):
+    means = SecureNN.means
+
+    def indiscreet(self, sums, counts, old):
+        self.open(counts, self.me.world.data_ranks, "counts", "curiosity")
+        return means(self, sums, counts, old)
+
+    monkeypatch.setattr(SecureNN, "means", indiscreet)
+    with pytest.raises(AssertionError):
+        check_disclosures(STUDIES["horizontal"])
+
+
+def test_a_planted_extra_recipient_is_caught(monkeypatch):
+    opening = SecureNN.open
+
+    def generous(self, value, to, *args, **kwargs):
+        return opening(self, value, self.me.world.data_ranks if len(to) == 1 else to, *args, **kwargs)
+
+    monkeypatch.setattr(SecureNN, "open", generous)
+    with pytest.raises(AssertionError):
+        check_disclosures(STUDIES["vertical"])
+
+
+@ALL
+def test_sizes_and_rounds_of_a_fit_depend_on_shapes_alone(study):
+    """Every role's frames, in their order: the multiset of what the helper receives is part of that."""
+    shape = study.rows, study.columns
+    check_sizes(study.fit(near(*shape)), study.fit(far(*shape)))
+
+
+def view_of(study: Study, viewer: int, which: int) -> list[Frame]:
+    data = (near, far)[which](study.rows, study.columns)
+    return seen_by(study.fit(data, frozenset({viewer}), KNOWN_BYTES[which]), {viewer})
+
+
+@pytest.mark.parametrize("name", ["horizontal, three parties", "counts revealed", "vertical, labels revealed"])
+@pytest.mark.parametrize("which", [0, 1], ids=["near", "far"])
+def test_the_helper_of_a_fit_sees_what_a_simulator_makes_up(name, which):
+    """All comparisons of a fit together, at full width: nothing but fair coins and masked words."""
+    study = STUDIES[name]
+    frames = view_of(study, 0, which)
+    assert_random_words([f.array for f in frames if f.array.dtype == np.uint64], "what the helper adds up")
+    by_length = defaultdict(list)
+    for messages in comparisons(frames, study.p):
+        by_length[messages[0].shape[1]].append(messages)
+    together = [np.concatenate(one_party) for one_party in zip(*by_length[64], strict=True)]
+    assert_comparison_view(together)
+
+
+@pytest.mark.parametrize("name", ["horizontal, three parties", "vertical, labels revealed"])
+@pytest.mark.parametrize("viewer", [1, 2, 3])
+@pytest.mark.parametrize("which", [0, 1], ids=["near", "far"])
+def test_a_data_party_of_a_fit_sees_masked_words(name, viewer, which):
+    """Openings included: what two others send is uniform, each on its own, and so is what was dealt."""
+    frames = view_of(STUDIES[name], viewer, which)
+    for sender in {0, 1, 2, 3} - {viewer}:
+        words = [f.array for f in frames if f.sender == sender and f.array.dtype == np.uint64]
+        assert_random_words(words, f"what P{sender} sends to P{viewer}")
+    if bits := [f.array.ravel() for f in frames if f.array.dtype == np.uint8]:  # not everybody's turn comes
+        assert_uniform(np.concatenate(bits), Q, "shares of bits")

@@ -1,0 +1,82 @@
+"""There are two ways out of secrecy, and everybody else keeps off the wire."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import coterie
+from coterie.errors import ProtocolError
+from coterie.ring import Words
+from coterie.sharing import Party, open_masked
+from tests.security.primitives import shared
+from tests.support import run
+
+SOURCE = Path(coterie.__file__).parent
+
+#: Who sends: the gate; the helper, who deals; the agreement on keys; and the two protocols that blind
+#: their message to the helper themselves.
+SENDERS = {
+    "randomness/dealing.py",
+    "randomness/streams.py",
+    "sharing/gate.py",
+    "protocols/securenn/compare.py",
+    "protocols/securenn/sign.py",
+}
+
+
+def attributes(path: Path) -> set[str]:
+    return {node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)}
+
+
+@pytest.mark.parametrize("folder", ["randomness", "sharing", "protocols/securenn", "protocols/plaintext"])
+def test_only_known_modules_send(folder):
+    sending = {
+        str(path.relative_to(SOURCE)) for path in (SOURCE / folder).rglob("*.py") if {"send", "tell"} & attributes(path)
+    }
+    assert sending <= SENDERS
+
+
+def test_clustering_neither_sends_nor_reads_a_share():
+    for path in (SOURCE / "clustering").glob("*.py"):
+        assert not {"send", "receive", "tell", "share", "take"} & attributes(path), path.name
+
+
+def refusal_at(role) -> None:
+    """The role must refuse, at P1, before anything of it has been sent."""
+
+    def refused(me: Party) -> None:
+        if not me.is_helper:
+            with pytest.raises(ProtocolError):
+                role(me)
+
+    ran = run(2, refused)
+    assert all(recording.frames == [] for recording in ran.recordings)
+
+
+def test_a_mask_of_another_shape_is_refused():
+    refusal_at(
+        lambda me: open_masked(me, (shared(me, Words(4), np.zeros(4)), me.dealt.uniform(Words(4), (1,), "a mask")))
+    )
+
+
+def test_a_mask_of_another_ring_is_refused():
+    refusal_at(
+        lambda me: open_masked(me, (shared(me, Words(4), np.zeros(4)), me.dealt.uniform(Words(5), (4,), "a mask")))
+    )
+
+
+def test_what_is_dealt_but_not_uniform_is_no_mask():
+    """Shares of a number that somebody could know, such as zero, hide nothing once they are added up."""
+
+    def role(me: Party) -> None:
+        x = shared(me, Words(4), np.full(4, 3))
+        zero = me.dealt.shares_of(Words(4), (4,), "zero", lambda: np.zeros(4, np.uint64))
+        if not me.is_helper:
+            with pytest.raises(ProtocolError):
+                open_masked(me, (x, zero))
+
+    run(2, role)
