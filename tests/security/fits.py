@@ -72,7 +72,7 @@ STUDIES = {
     "counts revealed": Study(options={"counts": "revealed"}),
     "mixed": Study("mixed", p=2),
     "vertical": Study("vertical"),
-    "vertical, labels revealed": Study("vertical", p=3, columns=3, options={"labels": "revealed"}),
+    "vertical, labels revealed": Study("vertical", p=3, rows=120, columns=3, options={"labels": "revealed"}),
     "centers shared": Study(options={"centers": "shared"}),
     "restarts": Study(rows=30, starts=((0, 10), (5, 20))),
     "blocks": Study(options={"block_rows": 16}),
