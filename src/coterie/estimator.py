@@ -234,13 +234,16 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         if table.layout.n == 0:
             return np.empty(0, np.int32)
         clusters = self._n_features_out
+        plan = make_plan(self.plan, self.protocol, clusters, table.layout.n)
         task = Task(
             self.protocol,
             clusters,
             table.layout,
             self._encoding,
             centers="shared" if shared else "revealed",
-            block_rows=make_plan(self.plan, clusters).block_rows,
+            block_rows=plan.block_rows,
+            lanes=plan.lanes,
+            schedule=plan.schedule,
         )
         jobs = [Job(task, predicting=True)]
         for j, block in enumerate(self._encoded(task, table)):
@@ -289,7 +292,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             _whole_number("fractional_bits", self.fractional_bits, -64)
         if self.labels == "revealed" and self.partition != "vertical":
             raise InputError('labels="revealed" is SVK-means, which needs partition="vertical"')
-        make_plan(self.plan, int(self.n_clusters))
+        make_plan(self.plan, self.protocol, int(self.n_clusters), 1)
 
     def _task(self, table: Table, names: list[str] | None) -> tuple[Task, list[Disclosure], list[tuple[int, ...]]]:
         n, d, k = table.layout.n, table.layout.d, int(self.n_clusters)
@@ -316,6 +319,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
                 raise InputError("init holds NaN")
             whole = encoding.encode(centers, range(d), "init: ")
             given = tuple(tuple(int(v) for v in row) for row in whole)
+        plan = make_plan(self.plan, self.protocol, k, n)
         task = Task(
             self.protocol,
             k,
@@ -328,7 +332,9 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             given,
             int(self.max_iter),
             float(self.tol),
-            make_plan(self.plan, k).block_rows,
+            plan.block_rows,
+            plan.lanes,
+            plan.schedule,
         )
         return task, disclosed, starts
 
@@ -379,7 +385,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             return run_processes(names, jobs)
         from coterie.local.threads import run_threads
 
-        return run_threads(World(names), lambda me: do(me, jobs[me.rank]))
+        return run_threads(World(names), lambda me: do(me, jobs[me.rank]), lanes=jobs[0].task.lanes)
 
     def _rows_for_centers(self, X: Any) -> Floats:
         check_is_fitted(self)
