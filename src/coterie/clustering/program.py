@@ -8,7 +8,7 @@ from coterie.clustering.horizontal import open_counts, shk_means
 from coterie.clustering.task import Outcome, Task
 from coterie.clustering.vertical import svk_means
 from coterie.protocols import Family
-from coterie.protocols.interface import Ints
+from coterie.protocols.interface import Ints, Part
 from coterie.sharing import Secret, open_wide
 
 __all__ = ["fit", "predict"]
@@ -130,8 +130,9 @@ def open_labels(family: Family, task: Task, labels: Secret, out: Outcome) -> Non
     numbers = family.index(labels)
     known = np.zeros(layout.n, np.bool_)
     found = np.zeros(layout.n, np.int64)
-    for rows, holders in layout.label_groups(me.world.p):
-        opened = family.open(numbers, holders, "labels", RESULT, part=rows, detail=f"{len(rows)} rows")
+    groups = layout.label_groups(me.world.p)
+    parts = [Part(rows, holders, f"{len(rows)} rows") for rows, holders in groups]
+    for (rows, _), opened in zip(groups, family.open_parts(numbers, parts, "labels", RESULT), strict=True):
         if opened is not None:
             known[rows], found[rows] = True, opened
     if not me.is_helper:
@@ -140,10 +141,9 @@ def open_labels(family: Family, task: Task, labels: Secret, out: Outcome) -> Non
 
 def _open_centers(family: Family, task: Task, centers: Secret, out: Outcome) -> None:
     me, layout = family.me, task.layout
-    for columns, to in layout.center_groups(me.world.p):
-        part = (slice(None), columns)
-        detail = ", ".join(task.encoding.names[l] for l in columns)
-        opened = family.open(centers, to, "centers", RESULT, part=part, detail=detail)
+    groups, names = layout.center_groups(me.world.p), task.encoding.names
+    parts = [Part((slice(None), columns), to, ", ".join(names[l] for l in columns)) for columns, to in groups]
+    for (columns, _), opened in zip(groups, family.open_parts(centers, parts, "centers", RESULT), strict=True):
         if opened is not None:
             out.center_columns, out.centers = columns, opened
 

@@ -16,6 +16,7 @@ from coterie.errors import CoterieError, PartyFailed, TransportError
 from coterie.local.job import Job, Report, read_package, report_of, write_job, write_package
 from coterie.local.threads import attributed, root_cause
 from coterie.transport.certificates import create_credentials
+from coterie.transport.links import Link, Relay
 
 __all__ = ["Usage", "run_processes"]
 
@@ -29,13 +30,18 @@ class Usage:
 
 
 def run_processes(
-    names: Sequence[str], jobs: Sequence[Job], usage: Usage | None = None, patience: float = 10.0
+    names: Sequence[str],
+    jobs: Sequence[Job],
+    usage: Usage | None = None,
+    patience: float = 10.0,
+    link: Link | None = None,
 ) -> list[Report]:
     """Do the jobs (by rank, the helper's first) and return the reports by rank.
 
     Keys and certificates are made for this run alone. If a role fails, its exception is raised here
-    with the party's name, after all processes have ended.
+    with the party's name, after all processes have ended. `link` simulates slower connections.
     """
+    relays: list[Relay] = []
     credentials = [create_credentials(name) for name in names]
     session = secrets.token_bytes(16).hex()
     workers: list[subprocess.Popen[bytes]] = []
@@ -48,7 +54,7 @@ def run_processes(
                     stdout=subprocess.PIPE,
                 )
             )
-            fields = {
+            fields: dict[str, Any] = {
                 "names": list(names),
                 "session": session,
                 "rank": rank,
@@ -57,10 +63,16 @@ def run_processes(
                 "patience": patience,
             }
             _tell(workers[rank], names[rank], lambda stdin, f=fields: write_package(stdin, f, {}))
-        addresses = []
+        addresses: list[tuple[str, int]] = []
         for worker, name in zip(workers, names, strict=True):
             fields, _ = _answer(worker, name)
             addresses.append((fields["host"], fields["port"]))
+        dialled = [list(addresses) for _ in names]  # by who dials
+        if link is not None:
+            for i in range(len(names)):
+                for j in range(len(names)):
+                    relays.append(Relay(*addresses[j], link))
+                    dialled[i][j] = (relays[-1].host, relays[-1].port)
 
         outcomes: dict[int, Report | BaseException] = {}
         details: dict[int, dict[str, Any]] = {}
@@ -68,7 +80,7 @@ def run_processes(
         def follow(rank: int) -> None:
             try:
                 worker, name = workers[rank], names[rank]
-                _tell(worker, name, lambda stdin: write_package(stdin, {"addresses": addresses}, {}))
+                _tell(worker, name, lambda stdin: write_package(stdin, {"addresses": dialled[rank]}, {}))
                 _tell(worker, name, lambda stdin: write_job(stdin, jobs[rank]))
                 fields, _ = _answer(worker, name)
                 if not fields["done"]:
@@ -86,6 +98,8 @@ def run_processes(
     finally:
         for worker in workers:
             _end(worker)
+        for relay in relays:
+            relay.close()
     failed = {names[rank]: out for rank, out in outcomes.items() if isinstance(out, BaseException)}
     if failed:
         name = root_cause(failed)

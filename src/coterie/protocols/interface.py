@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from coterie.sharing import Party, Secret
 
-__all__ = ["Division", "Family", "Holding", "Ints", "Problem"]
+__all__ = ["Division", "Family", "Holding", "Ints", "Part", "Problem"]
 
 Ints = NDArray[np.int64]
 Division = Literal["quotient", "reciprocal"]
@@ -75,6 +75,14 @@ class Holding(Protocol):
 
     def label_groups(self, parties: int) -> list[tuple[NDArray[np.int64], list[int]]]:
         """Row numbers, grouped by the set of parties that hold cells of them, with those parties."""
+
+
+class Part(NamedTuple):
+    """A part of a value, by an index, and the ranks it is opened to; `detail` says for the log what it is."""
+
+    index: Any
+    to: Sequence[int]
+    detail: str = ""
 
 
 class Family(ABC):
@@ -181,11 +189,13 @@ class Family(ABC):
 
     # -- out of secrecy ----------------------------------------------------------------------------------
 
+    def open(self, value: Secret, to: Sequence[int], what: str, reason: str) -> Ints | None:
+        """Open a value to some ranks; logged. Whole numbers, or None to everybody else."""
+        return self.open_parts(value, [Part(..., to)], what, reason)[0]
+
     @abstractmethod
-    def open(
-        self, value: Secret, to: Sequence[int], what: str, reason: str, part: Any = ..., detail: str = ""
-    ) -> Ints | None:
-        """Open a value, or the `part` of it that an index selects, to some ranks; logged. Whole numbers."""
+    def open_parts(self, value: Secret, parts: Sequence[Part], what: str, reason: str) -> list[Ints | None]:
+        """As `open`, for the parts of a value that indices select, each to its own ranks; in one round."""
 
     # -- keeping a share ---------------------------------------------------------------------------------
 

@@ -5,9 +5,11 @@ from coterie.sharing.gate import (
     broadcast_masked,
     open_bits,
     open_masked,
+    open_parts,
     open_to,
     open_wide,
     open_words,
+    receive_masked,
     zero_shares,
 )
 from coterie.sharing.ledger import Disclosure, Ledger
@@ -27,9 +29,11 @@ __all__ = [
     "join",
     "open_bits",
     "open_masked",
+    "open_parts",
     "open_to",
     "open_wide",
     "open_words",
+    "receive_masked",
     "stack",
     "zero_shares",
 ]

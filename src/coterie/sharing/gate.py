@@ -23,9 +23,11 @@ __all__ = [
     "broadcast_masked",
     "open_bits",
     "open_masked",
+    "open_parts",
     "open_to",
     "open_wide",
     "open_words",
+    "receive_masked",
     "zero_shares",
 ]
 
@@ -119,15 +121,14 @@ def open_words(
     return receive
 
 
-def broadcast_masked(me: Party, owner: int, masked: Masked | None, count: int) -> NDArray[np.uint64]:
-    """What one party holds and has blinded with a mask of its own, to all data parties."""
-    if me.rank != owner:
-        return me.channel.receive(owner, np.uint64, (count,))[0]
-    assert masked is not None
-    for j in me.world.data_ranks:
-        if j != me.rank:
-            me.channel.send(j, masked.array)
-    return masked.array
+def broadcast_masked(me: Party, masked: Masked) -> None:
+    """What this party holds and has blinded with a mask of its own, to all other data parties."""
+    _send(me, masked.array, None)
+
+
+def receive_masked(me: Party, owner: int, count: int) -> NDArray[np.uint64]:
+    """What another party has broadcast."""
+    return me.channel.receive(owner, np.uint64, (count,))[0]
 
 
 def _send(me: Party, array: Array, to: Sequence[int] | None) -> list[int]:
@@ -149,29 +150,48 @@ def open_to(
     *,
     told: Sequence[int] = (),
 ) -> Array | None:
-    """Open a value to the given ranks, and write it into the disclosure log. One round.
+    """Open a value to the given ranks, and write it into the disclosure log. One round; as `open_parts`.
 
-    Every data party adds a fresh share of zero and sends its share to each recipient, who learns the
-    sum and nothing more. Returns the value to recipients, None to the others. The helper contributes
-    nothing; if it is a recipient, it receives. `told`: further ranks that are told the value afterwards,
-    by a note, and stand in the log, too.
+    `told`: further ranks that are told the value afterwards, by a note, and stand in the log, too.
     """
     me.ledger.record(what, tuple(me.world.names[j] for j in (*told, *to)), reason, detail)
-    if me.is_helper:
-        if 0 not in to:
-            return None
-        total = value.ring.zeros(value.shape)
-    else:
-        total = value.ring.add(value.share, zero_shares(me, value.ring, value.shape, f"opening {what}"))
+    return _open(me, [(value, to)], what)[0]
+
+
+def open_parts(
+    me: Party, parts: Sequence[tuple[Shared, Sequence[int], str]], what: str, reason: str
+) -> list[Array | None]:
+    """Open each (value, ranks, detail) to its ranks, and write all of them into the disclosure log. One round.
+
+    Every data party adds a fresh share of zero and sends its share to each recipient, who learns the
+    sum and nothing more. Returns a value to its recipients, None to the others. The helper contributes
+    nothing; if it is a recipient, it receives.
+    """
+    for _, to, detail in parts:
+        me.ledger.record(what, tuple(me.world.names[j] for j in to), reason, detail)
+    return _open(me, [(value, to) for value, to, _ in parts], what)
+
+
+def _open(me: Party, parts: Sequence[tuple[Shared, Sequence[int]]], what: str) -> list[Array | None]:
+    own: list[Array] = []
+    for value, to in parts:
+        if me.is_helper:
+            own.append(value.ring.zeros(value.shape))
+            continue
+        own.append(value.ring.add(value.share, zero_shares(me, value.ring, value.shape, f"opening {what}")))
         for j in to:
             if j != me.rank:
-                me.channel.send(j, total)
-    if me.rank not in to:
-        return None
-    for j in me.world.data_ranks:
-        if j != me.rank:
-            total = value.ring.add(total, me.channel.receive(j, value.ring.dtype, value.shape)[0])
-    return total
+                me.channel.send(j, own[-1])
+    results: list[Array | None] = []
+    for (value, to), total in zip(parts, own, strict=True):
+        if me.rank not in to:
+            results.append(None)
+            continue
+        for j in me.world.data_ranks:
+            if j != me.rank:
+                total = value.ring.add(total, me.channel.receive(j, value.ring.dtype, value.shape)[0])
+        results.append(total)
+    return results
 
 
 def open_wide(me: Party, part: int, what: str, reason: str) -> int | None:

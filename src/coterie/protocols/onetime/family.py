@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.protocols.beaver import shifted_objective
-from coterie.protocols.interface import Division, Family, Holding, Ints
+from coterie.protocols.interface import Division, Family, Holding, Ints, Part
 from coterie.protocols.numerics import reciprocals
 from coterie.protocols.onetime.bits import ONES, Literal, bit_products, products_of
 from coterie.protocols.onetime.centers import Centers, mask_centers, movement
@@ -18,7 +18,7 @@ from coterie.protocols.onetime.means import lift, mean_times_power, open_places,
 from coterie.protocols.onetime.sign import signs_of_differences
 from coterie.protocols.onetime.table import Block, Table, block_scores, block_sums, block_words, enter
 from coterie.ring import Words
-from coterie.sharing import Party, Secret, Shared, open_to, zero_shares
+from coterie.sharing import Party, Secret, Shared, open_parts, open_to, zero_shares
 
 __all__ = ["Labels", "OneTime"]
 
@@ -339,18 +339,17 @@ class OneTime(Family):
 
     # -- out of secrecy ----------------------------------------------------------------------------------
 
-    def open(
-        self, value: Secret, to: Sequence[int], what: str, reason: str, part: Any = ..., detail: str = ""
-    ) -> Ints | None:
+    def open_parts(self, value: Secret, parts: Sequence[Part], what: str, reason: str) -> list[Ints | None]:
         shared = _shared(value)
-        opened = open_to(self.me, shared[part], to, what, reason, detail)
-        if opened is None:
-            return None
+        opened = open_parts(self.me, [(shared[part.index], part.to, part.detail) for part in parts], what, reason)
+        return [None if one is None else self._number(shared, one) for one in opened]
+
+    @staticmethod
+    def _number(shared: Shared, opened: NDArray[Any]) -> Ints:
         if shared.ring == BITS:  # the bits of a number, lowest first
             return (opened.astype(np.int64) << np.arange(opened.shape[-1])).sum(axis=-1)
-        ring = shared.ring
-        assert isinstance(ring, Words)
-        return ring.signed(opened)
+        assert isinstance(shared.ring, Words)
+        return shared.ring.signed(opened)
 
     def export(self, value: Secret) -> dict[str, NDArray[np.uint64]]:
         """Words as they are; one-hot labels as XOR shares (n, k) of bits."""

@@ -11,7 +11,7 @@ from coterie.protocols.interface import Holding, Ints
 from coterie.protocols.onetime.centers import Centers
 from coterie.protocols.onetime.steps import Step, bits, words
 from coterie.ring.bitslice import bits_to_words, two_products, two_sums
-from coterie.sharing import Masked, Party, Secret, broadcast_masked, open_bits, open_words
+from coterie.sharing import Masked, Party, Secret, broadcast_masked, open_bits, open_words, receive_masked
 from coterie.transport import metered
 
 __all__ = ["Block", "Table", "block_scores", "block_sums", "block_words", "enter"]
@@ -70,24 +70,41 @@ def enter(me: Party, own: Ints | None, holding: Holding, size: int) -> Table:
     if me.is_helper:
         return Table(number, plain, holding, np.zeros(holding.d, np.uint64))
     assert own is not None
+    for block in plain:  # all of one's own first: nobody waits for anybody
+        if me.rank in block.holders:
+            cells = _cells(holding, block, me.rank)
+            x = _transposed(own, block)[cells]
+            broadcast_masked(me, Masked(x - data_mask(me, me.rank, number, block, len(x))))
     blocks = []
     for block in plain:
-        owners = holding.owners_of(block.rows)
         e = np.zeros((holding.d, block.numbers), np.uint64)
         x = NOTHING
         for j in block.holders:
-            cells = np.zeros((holding.d, block.numbers), np.bool_)
-            cells[:, : len(block.rows)] = (owners == j).T
+            cells = _cells(holding, block, j)
             count = int(cells.sum())
-            masked = None
             if j == me.rank:
-                x = np.zeros_like(e)
-                x[:, : len(block.rows)] = np.where(owners == j, own[block.rows], 0).T.astype(np.int64).view(np.uint64)
-                masked = Masked(x[cells] - data_mask(me, j, number, block, count))
-            e[cells] = broadcast_masked(me, j, masked, count)
+                x = _transposed(own, block)
+                x[~cells] = 0
+                e[cells] = x[cells] - data_mask(me, j, number, block, count)
+            else:
+                e[cells] = receive_masked(me, j, count)
         blocks.append(Block(block.number, block.rows, block.holders, block.numbers, e, x))
     own_sum = own.sum(axis=0, dtype=np.int64).view(np.uint64)
     return Table(number, blocks, holding, own_sum)
+
+
+def _cells(holding: Holding, block: Block, owner: int) -> NDArray[np.bool_]:
+    """Which cells of a block (d, numbers) a party holds."""
+    cells = np.zeros((holding.d, block.numbers), np.bool_)
+    cells[:, : len(block.rows)] = (holding.owners_of(block.rows) == owner).T
+    return cells
+
+
+def _transposed(own: Ints, block: Block) -> Words:
+    """A block's rows as columns (d, numbers), padded with zeros."""
+    out = np.zeros((own.shape[1], block.numbers), np.uint64)
+    out[:, : len(block.rows)] = own[block.rows].T.view(np.uint64)
+    return out
 
 
 def data_mask(me: Party, owner: int, table: int, block: Block, count: int) -> Words:
@@ -97,14 +114,13 @@ def data_mask(me: Party, owner: int, table: int, block: Block, count: int) -> Wo
 
 def _masks(me: Party, table: Table, block: Block) -> Words:
     """At the helper: A (d, numbers) of a block."""
-    owners = table.holding.owners_of(block.rows)
     a = np.zeros((table.holding.d, block.numbers), np.uint64)
     for j in block.holders:
-        cells = np.zeros(a.shape, np.bool_)
-        cells[:, : len(block.rows)] = (owners == j).T
         if len(block.holders) == 1:
-            a[:, : len(block.rows)] = data_mask(me, j, table.number, block, int(cells.sum())).reshape(len(a), -1)
+            size = table.holding.d * len(block.rows)
+            a[:, : len(block.rows)] = data_mask(me, j, table.number, block, size).reshape(len(a), -1)
         else:
+            cells = _cells(table.holding, block, j)
             a[cells] = data_mask(me, j, table.number, block, int(cells.sum()))
     return a
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.protocols.interface import Division, Family, Ints, Problem
+from coterie.protocols.interface import Division, Family, Ints, Part, Problem
 from coterie.protocols.numerics import quotient_means, reciprocal_means, truncated
 from coterie.sharing import Party, Secret
 
@@ -91,11 +91,10 @@ class Plaintext(Family):
     def add(self, first: Secret, second: Secret) -> Plain:
         return Plain(_whole(first) + _whole(second))
 
-    def open(
-        self, value: Secret, to: Sequence[int], what: str, reason: str, part: Any = ..., detail: str = ""
-    ) -> Ints | None:
-        self.me.ledger.record(what, tuple(self.me.world.names[j] for j in to), reason, detail)
-        return np.asarray(_whole(value)[part])
+    def open_parts(self, value: Secret, parts: Sequence[Part], what: str, reason: str) -> list[Ints | None]:
+        for part in parts:
+            self.me.ledger.record(what, tuple(self.me.world.names[j] for j in part.to), reason, part.detail)
+        return [np.asarray(_whole(value)[part.index]) for part in parts]
 
     def export(self, value: Secret) -> dict[str, NDArray[np.uint64]]:
         return {"words": _whole(value).view(np.uint64)}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coterie.protocols.beaver import shifted_objective
-from coterie.protocols.interface import Division, Family, Ints
+from coterie.protocols.interface import Division, Family, Ints, Part
 from coterie.protocols.numerics import QUOTIENT_BITS, reciprocals
 from coterie.protocols.securenn.division import divide
 from coterie.protocols.securenn.labelling import arg_min, label_samples
@@ -18,7 +18,7 @@ from coterie.protocols.securenn.products import matrix_product, select_share, sq
 from coterie.protocols.securenn.sign import drelu
 from coterie.protocols.securenn.truncation import truncate
 from coterie.ring import Words
-from coterie.sharing import Party, Secret, Shared, concatenate, open_to, zero_shares
+from coterie.sharing import Party, Secret, Shared, concatenate, open_parts, zero_shares
 
 __all__ = ["SecureNN"]
 
@@ -122,11 +122,10 @@ class SecureNN(Family):
     def add(self, first: Secret, second: Secret) -> Shared:
         return _shared(first) + _shared(second)
 
-    def open(
-        self, value: Secret, to: Sequence[int], what: str, reason: str, part: Any = ..., detail: str = ""
-    ) -> Ints | None:
-        opened = open_to(self.me, _shared(value)[part], to, what, reason, detail)
-        return None if opened is None else WORDS.signed(opened)
+    def open_parts(self, value: Secret, parts: Sequence[Part], what: str, reason: str) -> list[Ints | None]:
+        shared = _shared(value)
+        opened = open_parts(self.me, [(shared[part.index], part.to, part.detail) for part in parts], what, reason)
+        return [None if one is None else WORDS.signed(one) for one in opened]
 
     def export(self, value: Secret) -> dict[str, NDArray[np.uint64]]:
         return {"words": _shared(value).share}
