@@ -245,7 +245,7 @@ class OneTime(Family):
         looked_up = None
         if not self.me.is_helper:
             looked_up = look_up(reciprocal_table(problem.rows, problem.reciprocal_bits))
-        y = mean_times_power(self.me, sums(), looked_up, before, problem)
+        y = mean_times_power(self.me, sums(), looked_up, before, problem.reciprocal_bits)
         return Centers(truncate(self.me, y, problem.reciprocal_bits))
 
     def means_of_public_counts(self, sums: Secret, counts: Ints | None, old: Secret) -> Centers:

@@ -14,7 +14,6 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.protocols.interface import Problem
 from coterie.protocols.numerics import reciprocals
 from coterie.protocols.onetime.bits import Literal, Terms, products_of
 from coterie.protocols.onetime.centers import Centers
@@ -76,8 +75,10 @@ def open_places(me: Party, counts: Shared, rows: int) -> Callable[[Words], Words
 
 
 @metered("Mean")
-def mean_times_power(me: Party, sums: Shared, looked_up: Words | None, old: Centers, problem: Problem) -> Shared:
-    """[y] (k, d) over Z_2^64, y = T q + 2^g [t = 0] C_old, from [T] over Z_2^u and <q>, <t = 0> as bits. One round.
+def mean_times_power(
+    me: Party, sums: Shared, looked_up: Words | None, old: Centers, g: int, wide: WordRing = RING
+) -> Shared:
+    """[y] (k, d) over Z_2^64 (`wide`), y = T q + 2^g [t = 0] C_old, from [T] over Z_2^u and <q>, <t = 0> as bits. One round.
 
     1. Dealt: <rho> for the bits of q and the flag; R uniform modulo 2^u; as words over Z_2^64: [R], [R_top], [rho_b],
        [R rho_b], [R_top rho_b], and [rho_flag B] for the mask B that the old centres have.
@@ -86,22 +87,21 @@ def mean_times_power(me: Party, sums: Shared, looked_up: Words | None, old: Cent
        q = sum of 2^b (beta_b + (1 - 2 beta_b) [rho_b]). Their product is linear in what was dealt.
     4. [t = 0] C_old with C_old = F + B, likewise.
     """
-    (k, d), g = sums.shape, problem.reciprocal_bits
+    (k, d), w = sums.shape, wide.width
     ring = sums.ring
     assert isinstance(ring, WordRing)
     u, count = ring.width, g + 2
-    wide = {"width": 64}
     step = Step(
         me,
         "mean",
         {"rho": bits(k), "R": words(k, d, width=u)},
         {
-            "R words": words(k, d, **wide),
-            "R top": words(k, d, **wide),
-            "rho words": words(k, count, **wide),
-            "R rho": words(k, d, count - 1, **wide),
-            "R top rho": words(k, d, count - 1, **wide),
-            "rho B": words(k, d, **wide),
+            "R words": words(k, d, width=w),
+            "R top": words(k, d, width=w),
+            "rho words": words(k, count, width=w),
+            "R rho": words(k, d, count - 1, width=w),
+            "R top rho": words(k, d, count - 1, width=w),
+            "rho B": words(k, d, width=w),
         },
     )
     rho, r = step.free("rho"), step.free("R")
@@ -117,7 +117,7 @@ def mean_times_power(me: Party, sums: Shared, looked_up: Words | None, old: Cent
         step.correct("R top rho", top[:, :, None] * quotient)
         step.correct("rho B", clear[:, -1:] * old.mask.b)
         step.send()
-        return me.hollow(RING, (k, d))
+        return me.hollow(wide, (k, d))
     assert looked_up is not None
     mask = np.uint64((1 << u) - 1)
     offset = np.uint64(1 << (u - 2))
@@ -136,28 +136,28 @@ def mean_times_power(me: Party, sums: Shared, looked_up: Words | None, old: Cent
     product = (c - offset) * q - r_q + unwrapped * top_q
     flag, flip, f = beta[:, -1:], sign[:, -1:], old.mask.f
     kept = flag * (lead * f + old.mask.b) + flip * (f * rho_words[:, -1:] + step.bound("rho B"))
-    return me.shared(RING, product + (kept << np.uint64(g)))
+    return me.shared(wide, wide.reduce(product + (kept << np.uint64(g))))
 
 
-def lift(me: Party, x: Shared) -> Shared:
-    """[x] over Z_2^64 from [x] over Z_2^u, for |x| < 2^(u-2). One round; as T in `mean_times_power`."""
+def lift(me: Party, x: Shared, wide: WordRing = RING) -> Shared:
+    """[x] over Z_2^64 (`wide`) from [x] over Z_2^u, for |x| < 2^(u-2). One round; as T in `mean_times_power`."""
     ring, shape = x.ring, x.shape
     assert isinstance(ring, WordRing)
     u = ring.width
-    bound = {"R words": words(*shape, width=64), "R top": words(*shape, width=64)}
+    bound = {"R words": words(*shape, width=wide.width), "R top": words(*shape, width=wide.width)}
     step = Step(me, "lift", {"R": words(*shape, width=u)}, bound)
     r = step.free("R")
     if me.is_helper:
         step.correct("R words", r)
         step.correct("R top", r >> np.uint64(u - 1))
         step.send()
-        return me.hollow(RING, shape)
+        return me.hollow(wide, shape)
     offset = np.uint64(1 << (u - 2))
     mask = np.uint64((1 << u) - 1)
     c = open_words(me, step.masked("R", (x.share + (offset if me.lead else np.uint64(0)) + r) & mask), u)()
     unwrapped = (ONE - (c >> np.uint64(u - 1))) << np.uint64(u) if u < 64 else np.uint64(0)
     share = unwrapped * step.bound("R top") - step.bound("R words")
-    return me.shared(RING, share + (c - offset if me.lead else np.uint64(0)))
+    return me.shared(wide, wide.reduce(share + (c - offset if me.lead else np.uint64(0))))
 
 
 @lru_cache(maxsize=64)
@@ -175,30 +175,32 @@ def borrow_terms(digits: int) -> Terms:
 
 @metered("Truncate")
 def truncate(me: Party, x: Shared, g: int) -> Shared:
-    """[round(x / 2^g)], halves upwards, for -L/4 <= x < L/4 - 2^(g-1), L = 2^64, any shape. Two rounds.
+    """[round(x / 2^g)], halves upwards, for -L/4 <= x < L/4 - 2^(g-1), L = 2^w, any shape. Two rounds.
 
-    1. Dealt: [R] uniform, [R >> g], [R >> 63], and for each 8-bit digit of R mod 2^g a table G_v = [v < digit].
-    2. Open c = y + R for y = x + 2^62 + 2^(g-1), which lies in 0..2^63-1 (uniform).
-    3. [wrap] = (1 - c_63) [R_63]. <less> and <equal> of each digit at c's digits.
+    1. Dealt: [R] uniform, [R >> g], [R >> w-1], and for each 8-bit digit of R mod 2^g a table G_v = [v < digit].
+    2. Open c = y + R for y = x + 2^(w-2) + 2^(g-1), which lies in 0..L/2-1 (uniform).
+    3. [wrap] = (1 - c_top) [R_top]. <less> and <equal> of each digit at c's digits.
     4. [borrow] = [c mod 2^g < R mod 2^g] as a word: the products of PROTOCOLS.md 3.3 in one round, with the
        products of masks dealt as words: x_v = D_v + (1 - 2 D_v) [a_v].
-    5. [y >> g] = (c >> g) - [R >> g] - [borrow] + 2^(64-g) [wrap]; subtract 2^(62-g).
+    5. [y >> g] = (c >> g) - [R >> g] - [borrow] + 2^(w-g) [wrap]; subtract 2^(w-2-g).
     """
     if g == 0:
         return x
-    count, shape = x.size, x.shape
+    count, shape, ring = x.size, x.shape, x.ring
+    assert isinstance(ring, WordRing)
+    w = ring.width
     digits = -(-g // 8)
     terms = borrow_terms(digits)
     per_row = -(-count // 64)
     step = Step(
         me,
         "truncation",
-        {"R": words(count, width=64), "masks": bits(terms.variables, per_row)},
+        {"R": words(count, width=w), "masks": bits(terms.variables, per_row)},
         {
-            "high": words(count, width=64),
-            "top": words(count, width=64),
+            "high": words(count, width=w),
+            "top": words(count, width=w),
             "tables": bits(count, digits, 4),
-            "products": words(terms.variables + terms.monomials, count, width=64),
+            "products": words(terms.variables + terms.monomials, count, width=w),
         },
     )
     r, masks = step.free("R"), step.free("masks")
@@ -206,25 +208,25 @@ def truncate(me: Party, x: Shared, g: int) -> Shared:
     shifts = np.arange(digits, dtype=np.uint64) * np.uint64(8)
     if me.is_helper:
         step.correct("high", r >> np.uint64(g))
-        step.correct("top", r >> np.uint64(63))
+        step.correct("top", r >> np.uint64(w - 1))
         step.correct("tables", _thermometers(((r & low)[:, None] >> shifts) & np.uint64(255)))
         singles = _unpacked(masks, count)
         products = [singles[terms.members[m, : terms.degrees[m]]].prod(axis=0) for m in range(terms.monomials)]
         step.correct("products", np.concatenate([singles, np.array(products).reshape(-1, count)]))
         step.send()
-        return me.hollow(RING, shape)
-    y = x.reshape(count) + ((1 << 62) + (1 << (g - 1)))
-    c = open_words(me, step.masked("R", y.share + r), 64)()
+        return me.hollow(ring, shape)
+    y = x.reshape(count) + ((1 << (w - 2)) + (1 << (g - 1)))
+    c = open_words(me, step.masked("R", ring.add(y.share, r)), w)()
     places = ((c & low)[:, None] >> shifts) & np.uint64(255)
     less, equal = _table_bits(step.bound("tables"), places, np.uint64(me.lead))
     rows = np.concatenate([less.T, equal.T[1:]])
     opened = _unpacked(open_bits(me, step.masked("masks", _packed(rows, per_row) ^ masks))(), count)
     borrow = _fold_words(opened, step.bound("products"), terms, np.uint64(me.lead))
-    wrap = (ONE - (c >> np.uint64(63))) * step.bound("top")
-    share = (wrap << np.uint64(64 - g)) - step.bound("high") - borrow
+    wrap = (ONE - (c >> np.uint64(w - 1))) * step.bound("top")
+    share = (wrap << np.uint64(w - g)) - step.bound("high") - borrow
     if me.lead:
-        share += (c >> np.uint64(g)) - np.uint64(1 << (62 - g))
-    return me.shared(RING, share.reshape(shape))
+        share += (c >> np.uint64(g)) - np.uint64(1 << (w - 2 - g))
+    return me.shared(ring, ring.reduce(share).reshape(shape))
 
 
 def _thermometers(digits: Words) -> Words:
