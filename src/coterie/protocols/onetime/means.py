@@ -78,7 +78,7 @@ def open_places(me: Party, counts: Shared, rows: int) -> Callable[[Words], Words
 def mean_times_power(
     me: Party, sums: Shared, looked_up: Words | None, old: Centers, g: int, wide: WordRing = RING
 ) -> Shared:
-    """[y] (k, d) over Z_2^64 (`wide`), y = T q + 2^g [t = 0] C_old, from [T] over Z_2^u and <q>, <t = 0> as bits. One round.
+    """[y] (k, d) over Z_2^64 (`wide`), y = T q + 2^g [t = 0] C_old, from [T] over Z_2^u, <q>, <t = 0>. One round.
 
     1. Dealt: <rho> for the bits of q and the flag; R uniform modulo 2^u; as words over Z_2^64: [R], [R_top], [rho_b],
        [R rho_b], [R_top rho_b], and [rho_flag B] for the mask B that the old centres have.
@@ -212,7 +212,7 @@ def truncate(me: Party, x: Shared, g: int) -> Shared:
         step.correct("tables", _thermometers(((r & low)[:, None] >> shifts) & np.uint64(255)))
         singles = _unpacked(masks, count)
         products = [singles[terms.members[m, : terms.degrees[m]]].prod(axis=0) for m in range(terms.monomials)]
-        step.correct("products", np.concatenate([singles, np.array(products).reshape(-1, count)]))
+        step.correct("products", np.concatenate([singles, np.array(products, np.uint64).reshape(-1, count)]))
         step.send()
         return me.hollow(ring, shape)
     y = x.reshape(count) + ((1 << (w - 2)) + (1 << (g - 1)))
