@@ -135,8 +135,9 @@ def test_selection_for_all_words_of_a_tiny_ring(p):
     width, ring = 4, Words(4)
     bit, z = (np.array(column) for column in zip(*product([0, 1], range(16)), strict=True))
     bit, z = padded(np.tile(bit, 4)), padded(np.tile(z, 4))
-    b, words = xor_splits(bit[None], p), splits(ring, z[None], p)
-    ran = run(p, lambda me: select_words(me, mine(me, b), mine(me, words), 1, len(z), width)())
+    b, words = xor_splits(bit[None], p), splits(ring, np.stack([0 * z, z]), p)
+    zero, one = np.array([0]), np.array([1])
+    ran = run(p, lambda me: select_words(me, mine(me, b), mine(me, words), zero, one, len(z), width)())
     out = ring.reduce(np.sum(ran.results[1:], axis=0, dtype=np.uint64))
     assert (out[0] == bit * z).all()
     assert ran.traffic.rounds == 1

@@ -62,6 +62,11 @@ class Layout(msgspec.Struct, frozen=True):
 
     def label_groups(self, parties: int) -> list[tuple[NDArray[np.int64], list[int]]]:
         """Row numbers, grouped by the set of parties that hold cells of them, with those parties."""
+        if self.partition == "vertical":
+            return [(np.arange(self.n), list(range(1, parties + 1)))] if self.n else []
+        if self.partition == "horizontal":
+            edges = np.cumsum((0, *self.rows))
+            return [(np.arange(edges[j], edges[j + 1]), [j + 1]) for j in range(parties) if self.rows[j]]
         held = np.stack([self.own_rows(rank) for rank in range(1, parties + 1)], axis=1)
         kinds, kind_of = np.unique(held, axis=0, return_inverse=True)
         return [

@@ -43,12 +43,13 @@ def main() -> None:
     ]
     _end_with_parent()
     try:
-        started = time.perf_counter()
+        started, busy = time.perf_counter(), time.process_time()
         channel, *lanes = connect_lanes(
             1 + job.task.lanes, world, rank, credentials, peers, listener, patience=fields["patience"]
         )
         report = run_role(channel, SystemEntropy(), lambda me: do(me, job), lanes)
-        write_package(answers, {"done": True, "seconds": time.perf_counter() - started, "peak": _peak_bytes()}, {})
+        cost = {"seconds": time.perf_counter() - started, "busy": time.process_time() - busy, "peak": _peak_bytes()}
+        write_package(answers, {"done": True, **cost}, {})
         write_report(answers, report)
     except BaseException as error:  # reported to the parent, which raises it
         write_package(answers, {"done": False, **_described(error)}, {})

@@ -118,7 +118,7 @@ class _Counter:
             if level.joined is not None:
                 last = last.beside(self.products(level.joined.terms, numbers // 64))
             if level is not levels[-1]:
-                last = last.beside(self.select(len(level.selected), numbers, self.w))
+                last = last.beside(self.select(len(level.first), numbers, self.w))
             cost = cost.then(last)
         return cost
 

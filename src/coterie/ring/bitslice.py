@@ -17,12 +17,14 @@ __all__ = [
     "lookup",
     "masked_difference",
     "pack",
+    "pack_difference",
     "packed_bytes",
     "select_by_bits",
     "table_products",
     "thermometer",
     "two_products",
     "two_sums",
+    "unpack",
     "wire_size",
     "words_to_bits",
     "xor_lookup",
@@ -106,14 +108,81 @@ def add_packed(total, packed, size, mask):
         total[i] &= mask
 
 
+@njit(types.void(_W1, _b1, _i8, _u8), cache=True, nogil=True)
+def unpack(out, packed, size, mask):
+    """out = the packed words, modulo mask + 1."""
+    count = out.shape[0]
+    if size == 8:
+        plane = packed[: 8 * count].view(np.uint64)
+        for i in range(count):
+            out[i] = plane[i] & mask
+        return
+    for start in range(0, count, 1024):
+        stop = min(start + 1024, count)
+        part = out[start:stop]
+        at, shift = 0, 0
+        if size >= 4:
+            plane4 = packed[4 * start : 4 * stop].view(np.uint32)
+            for i in range(stop - start):
+                part[i] = np.uint64(plane4[i])
+            at, shift = 4 * count, 32
+        else:
+            for i in range(stop - start):
+                part[i] = 0
+        if size & 2:
+            plane2 = packed[at + 2 * start : at + 2 * stop].view(np.uint16)
+            for i in range(stop - start):
+                part[i] |= np.uint64(plane2[i]) << np.uint64(shift)
+            at, shift = at + 2 * count, shift + 16
+        if size & 1:
+            plane1 = packed[at + start : at + stop]
+            for i in range(stop - start):
+                part[i] |= np.uint64(plane1[i]) << np.uint64(shift)
+        for i in range(stop - start):
+            part[i] &= mask
+
+
+@njit(types.void(_w1, _w1, _u8, _i8, _B1), cache=True, nogil=True)
+def pack_difference(value, others, mask, size, out):
+    """(value - others) modulo mask + 1, into planes of `size` bytes in all."""
+    count = value.shape[0]
+    if size == 8:
+        plane = out[: 8 * count].view(np.uint64)
+        for i in range(count):
+            plane[i] = (value[i] - others[i]) & mask
+        return
+    rest = np.empty(1024, np.uint64)
+    for start in range(0, count, 1024):
+        stop = min(start + 1024, count)
+        left, right = value[start:stop], others[start:stop]
+        for i in range(stop - start):
+            rest[i] = (left[i] - right[i]) & mask
+        at, shift = 0, 0
+        if size >= 4:
+            plane4 = out[4 * start : 4 * stop].view(np.uint32)
+            for i in range(stop - start):
+                plane4[i] = np.uint32(rest[i])
+            at, shift = 4 * count, 32
+        if size & 2:
+            plane2 = out[at + 2 * start : at + 2 * stop].view(np.uint16)
+            for i in range(stop - start):
+                plane2[i] = np.uint16(rest[i] >> np.uint64(shift))
+            at, shift = at + 2 * count, shift + 16
+        if size & 1:
+            plane1 = out[at + start : at + stop]
+            for i in range(stop - start):
+                plane1[i] = np.uint8(rest[i] >> np.uint64(shift))
+
+
 @njit(types.void(_w2, _i1, _i1, _w1, _u8, _W1), cache=True, nogil=True)
 def masked_difference(z, left, right, r, mask, out):
     """out = z[right] - z[left] + r for each pair, over Z_(mask + 1); z (nodes, N), r and out (pairs * N)."""
     count = z.shape[1]
     for t in range(left.shape[0]):
-        a, b, at = left[t], right[t], t * count
+        low, high = z[left[t]], z[right[t]]
+        blind, result = r[t * count : (t + 1) * count], out[t * count : (t + 1) * count]
         for i in range(count):
-            out[at + i] = (z[b, i] - z[a, i] + r[at + i]) & mask
+            result[i] = (high[i] - low[i] + blind[i]) & mask
 
 
 @njit(types.void(_w1, _i8, _i8, _S2), cache=True, nogil=True)
@@ -218,9 +287,9 @@ def fold_products(opened, shares, variables, negated, index, sizes, lead, out):
 
 @njit(types.void(_w1, _w1, _w1, _w1, _w1, _u8, _u8, _W1), cache=True, nogil=True)
 def select_by_bits(beta, opened, m, rho, rho_m, mask, lead, out):
-    """out = share of b z from beta = b XOR rho (64 a word) and opened = z - m, shares of m, rho, rho m.
+    """out = share of b z from beta = b XOR rho (64 a word) and opened = z + m, shares of m, rho, rho m.
 
-    b z = beta (opened + m) + (1 - 2 beta) (opened rho + rho m).
+    b z = beta (opened - m) + (1 - 2 beta) (opened rho - rho m).
     """
     for v in range(beta.shape[0]):
         word = beta[v]
@@ -228,8 +297,8 @@ def select_by_bits(beta, opened, m, rho, rho_m, mask, lead, out):
         z, mask_of_z, r, rm, result = opened[part], m[part], rho[part], rho_m[part], out[part]
         for i in range(64):
             bit = (word >> np.uint64(i)) & np.uint64(1)
-            flipped = z[i] * r[i] + rm[i]
-            result[i] = (bit * (mask_of_z[i] + lead * z[i] - flipped - flipped) + flipped) & mask
+            flipped = z[i] * r[i] - rm[i]
+            result[i] = (bit * (lead * z[i] - mask_of_z[i] - flipped - flipped) + flipped) & mask
 
 
 @njit(types.void(_w1, _w1, _u8, _u8, _W1), cache=True, nogil=True)

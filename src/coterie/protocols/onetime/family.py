@@ -324,12 +324,12 @@ class OneTime(Family):
             return Labels(a.blocks, a.n, hot, None)
         left, right = _shared(a), _shared(b)
         numbers = -(-left.size // 64) * 64
-        bit = difference = None
+        bit = both = None
         if not me.is_helper:
             bit = np.full((1, numbers // 64), word)
-            difference = np.zeros((1, numbers), np.uint64)
-            difference[0, : left.size] = (right.share - left.share).reshape(-1)
-        product = select_words(me, bit, difference, 1, numbers, 64)()
+            both = np.zeros((2, numbers), np.uint64)
+            both[:, : left.size] = left.share.reshape(-1), right.share.reshape(-1)
+        product = select_words(me, bit, both, np.array([0]), np.array([1]), numbers, 64)()
         if me.is_helper:
             return self._wrapped(left)
         return self._wrapped(me.shared(WORDS, left.share + product[0, : left.size].reshape(left.shape)))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from coterie.protocols.onetime.bits import ONES, Literal, Terms, bit_products, products_of
 from coterie.protocols.onetime.sign import signs_of_differences
 from coterie.protocols.onetime.steps import Step, bits, words
-from coterie.ring.bitslice import select_by_bits
+from coterie.ring.bitslice import masked_difference, select_by_bits
 from coterie.sharing import Party, open_bits, open_words
 from coterie.transport import metered
 
@@ -41,7 +41,7 @@ class Bracket(NamedTuple):
 
     Bits live in one growing array of rows: first the signs of the pairs, then each stage's products.
     `winner`: per node, the literal that says it won its group (None where it had no opponent).
-    `selected`: per difference to add to a group's first score, (group, node); `groups`: first node of each.
+    `groups`: the first node of each; `first`, `other`: the pairs of a group's first and each other node.
     `joined`: products of clusters' old bits (their rows after all others) with their node's literal.
     """
 
@@ -50,7 +50,8 @@ class Bracket(NamedTuple):
     stages: list[Stage]
     winner: list[Literal | None]
     groups: list[int]
-    selected: list[tuple[int, int]]
+    first: NDArray[np.int64]
+    other: NDArray[np.int64]
     clusters: list[list[int]]
     joined: Stage | None
 
@@ -100,7 +101,8 @@ def bracket(clusters: int, schedule: tuple[int, ...]) -> tuple[Bracket, ...]:
                 stages,
                 winner,
                 starts,
-                [(g, a) for g, group in enumerate(members) for a in group[1:]],
+                np.array([group[0] for group in members for _ in group[1:]], np.int64),
+                np.array([a for group in members for a in group[1:]], np.int64),
                 nodes,
                 joined,
             )
@@ -152,7 +154,7 @@ def one_hot(me: Party, z: Words | None, clusters: int, numbers: int, width: int,
             if level.joined is not None:
                 bit_products(me, None, per_row, level.joined.terms, "joined winners")
             if not last:
-                select_words(me, None, None, len(level.selected), numbers, width)
+                select_words(me, None, None, level.first, level.other, numbers, width)
             continue
         assert z is not None
         rows = signs
@@ -169,10 +171,8 @@ def one_hot(me: Party, z: Words | None, clusters: int, numbers: int, width: int,
             joined = bit_products(me, both[level.joined.rows], per_row, level.joined.terms, "joined winners")
         chosen: Callable[[], Words] | None = None
         if not last:
-            firsts = [level.groups[g] for g, _ in level.selected]
-            differences = z[[a for _, a in level.selected]] - z[firsts]
-            picks = np.stack([value(_won(level, a)) for _, a in level.selected])
-            chosen = select_words(me, picks, differences, len(level.selected), numbers, width)
+            picks = np.stack([value(_won(level, a)) for a in level.other])
+            chosen = select_words(me, picks, z, level.first, level.other, numbers, width)
         products = joined() if joined is not None else rows[:0]
         at = 0
         for a, own in enumerate(level.clusters):
@@ -186,8 +186,8 @@ def one_hot(me: Party, z: Words | None, clusters: int, numbers: int, width: int,
                     hot[c] = value(_won(level, a))
         if chosen is not None:
             new = z[level.groups]
-            for (g, _), part in zip(level.selected, chosen(), strict=True):
-                new[g] += part
+            for a, part in zip(level.first, chosen(), strict=True):
+                new[level.groups.index(a)] += part
             z = new
     return hot
 
@@ -199,16 +199,24 @@ def _won(level: Bracket, node: int) -> Literal:
 
 
 def select_words(
-    me: Party, b: Words | None, z: Words | None, rows: int, numbers: int, width: int
+    me: Party,
+    b: Words | None,
+    nodes: Words | None,
+    left: NDArray[np.int64],
+    right: NDArray[np.int64],
+    numbers: int,
+    width: int,
 ) -> Callable[[], Words]:
-    """[b z] over Z_2^width from bits <b> (rows, numbers / 64) and [z] (rows, numbers). One round.
+    """[b z] over Z_2^width for z = node_right - node_left, from bits <b> (pairs, numbers / 64) and [nodes]
+    (any, numbers). One round.
 
     1. Dealt: <rho>, [m] uniform; [rho] and [rho m] as words.
-    2. Open beta = b XOR rho and e = z - m (uniform).
-    3. [b z] = beta (e + [m]) + (1 - 2 beta) (e [rho] + [rho m]).
+    2. Open beta = b XOR rho and e = z + m (uniform).
+    3. [b z] = beta (e - [m]) + (1 - 2 beta) (e [rho] - [rho m]).
 
     Sends at once; call what is returned to receive and combine.
     """
+    rows = len(left)
     step = Step(
         me,
         "select",
@@ -223,17 +231,19 @@ def select_words(
         step.send()
         return lambda: rho[:0]
     assert b is not None
-    assert z is not None
+    assert nodes is not None
     mask = np.uint64((1 << width) - 1)
     receive_bits = open_bits(me, step.masked("rho", b ^ rho))
-    receive_words = open_words(me, step.masked("m", (z - m) & mask), width)
+    blinded = np.empty(rows * numbers, np.uint64)
+    masked_difference(nodes, left, right, m.reshape(-1), mask, blinded)
+    receive_words = open_words(me, step.masked("m", blinded), width)
 
     def finish() -> Words:
         beta, opened = receive_bits(), receive_words()
         out = np.empty(rows * numbers, np.uint64)
         select_by_bits(
             beta.reshape(-1),
-            opened.reshape(-1),
+            opened,
             m.reshape(-1),
             step.bound("rho words").reshape(-1),
             step.bound("rho m").reshape(-1),

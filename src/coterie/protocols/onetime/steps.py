@@ -7,13 +7,14 @@ parties but one expand, and that one receives. Words of w bits are packed into a
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coterie.errors import MaterialReused, ProtocolError
-from coterie.ring.bitslice import add_packed, pack, packed_bytes, wire_size
+from coterie.ring.bitslice import add_packed, pack_difference, packed_bytes, unpack, wire_size
 from coterie.sharing import Masked, Party
 
 __all__ = ["Part", "Step", "bits", "shorts", "words"]
@@ -24,7 +25,7 @@ class Part:
 
     def __init__(self, kind: str, shape: tuple[int, ...], width: int) -> None:
         self.kind, self.shape, self.width = kind, shape, width
-        self.count = int(np.prod(shape, dtype=np.int64))
+        self.count = math.prod(shape)
         self.bytes = packed_bytes(self.count, width)
 
 
@@ -106,8 +107,8 @@ class Step:
         target = self._correction[at : at + part.bytes]
         others = self._sum(name, self._other_runs)
         if part.kind == "words":
-            mask = np.uint64((1 << part.width) - 1)
-            pack(np.ascontiguousarray((value - others) & mask).reshape(-1), wire_size(part.width), target)
+            mask, size = np.uint64((1 << part.width) - 1), wire_size(part.width)
+            pack_difference(np.ascontiguousarray(value).reshape(-1), others.reshape(-1), mask, size, target)
         else:
             target[:] = np.ascontiguousarray(value ^ others).reshape(-1).view(np.uint8)[: part.bytes]
 
@@ -127,10 +128,11 @@ class Step:
         part, at = self._parts[name], self._at[name]
         stretches = [run[at : at + part.bytes] for run in runs]
         if part.kind == "words":
-            total = np.zeros(part.count, np.uint64)
-            mask = np.uint64((1 << part.width) - 1)
-            for stretch in stretches:
-                add_packed(total, stretch, wire_size(part.width), mask)
+            total = np.empty(part.count, np.uint64)
+            mask, size = np.uint64((1 << part.width) - 1), wire_size(part.width)
+            unpack(total, stretches[0], size, mask)
+            for stretch in stretches[1:]:
+                add_packed(total, stretch, size, mask)
             return total.reshape(part.shape)
         views = [self._viewed(part, stretch) for stretch in stretches]
         combined = views[0]
