@@ -122,7 +122,10 @@ def fractional_bits(
     if scaled:
         half = np.where(half > 0, 1.0, half)
     widest = float(half.max(initial=0.0)) or 1.0
-    b = math.ceil(math.log2(widest))
+    b = math.ceil(math.log2(widest)) if math.isfinite(widest) else 1024
+    if abs(b) > 400:
+        name = names[int(np.argmax(half))]
+        raise InputError(f"column {name!r} has a range of size {widest:g}, at the ends of floating point; rescale it")
     distance = 2 + 2 * b + math.log2(max(float(np.sum((half * 2.0**-b) ** 2)), 2.0**-60))
     most = min((60 - 2 * b - rows.bit_length()) // 2, math.floor((60 - distance - clusters.bit_length()) / 2))
     f = min(16 - min(b, 0), most)

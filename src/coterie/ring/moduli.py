@@ -64,7 +64,10 @@ class Ring(ABC):
 
     def encode(self, values: Any) -> Array:
         """Whole numbers, negative ones included, as elements."""
-        return np.asarray(np.mod(np.asarray(values, dtype=object), self.modulus)).astype(self.dtype)
+        whole = np.asarray(values)
+        if whole.dtype.kind not in "iub":  # NumPy makes floats of numbers beyond 64 bits
+            whole = np.asarray(values, dtype=object)
+        return np.asarray(np.mod(whole.astype(object), self.modulus)).astype(self.dtype)
 
 
 @dataclass(frozen=True)
@@ -111,11 +114,11 @@ class Words(Ring):
         return self.reduce(raw.view(self.dtype).reshape(shape))
 
     def encode(self, values: Any) -> Array:
-        values = np.asarray(values)
-        if values.dtype == self.dtype:
-            return self.reduce(values)
-        if values.dtype.kind in "iub":
-            return self.reduce(values.astype(np.int64).view(np.uint64)).astype(self.dtype)
+        whole = np.asarray(values)
+        if whole.dtype == self.dtype:
+            return self.reduce(whole)
+        if whole.dtype.kind in "iub":
+            return self.reduce(whole.astype(np.int64).view(np.uint64)).astype(self.dtype)
         return super().encode(values)
 
     def signed(self, a: Array) -> NDArray[np.int64]:

@@ -1,0 +1,60 @@
+"""A role in a session: what it is, and blocks of work side by side."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from coterie.local.threads import run_threads
+from coterie.ring import Words
+from coterie.sharing import Party, open_masked
+from coterie.transport import Traffic
+from tests.support import SeededEntropy, run, world
+
+WORDS = Words(64)
+
+
+def test_roles():
+    ran = run(3, lambda me: (me.rank, me.is_helper, me.lead, me.world.p))
+    assert ran.results == [(0, True, False, 3), (1, False, True, 3), (2, False, False, 3), (3, False, False, 3)]
+
+
+def test_taken_material_is_a_share_at_a_party_and_a_shape_at_the_helper():
+    def role(me: Party) -> tuple[bool, tuple[int, ...], bool]:
+        value = me.taken(me.dealt.uniform(WORDS, (2, 3), "mask"))
+        return value.is_hollow, value.shape, value.lead
+
+    assert run(2, role).results == [(True, (2, 3), False), (False, (2, 3), True), (False, (2, 3), False)]
+
+
+def masked_block(me: Party, block: int) -> tuple[int, bytes]:
+    """A round of its own for every block: open a masked number."""
+    mask = me.dealt.uniform(WORDS, (4,), "mask")
+    if me.is_helper:
+        return block, mask.value.tobytes()
+    x = me.shared(WORDS, np.full(4, block, np.uint64) if me.lead else WORDS.zeros((4,)))
+    (opened,) = open_masked(me, (x, mask))
+    return block, WORDS.sub(x.share * 0 + np.uint64(block), opened).tobytes()
+
+
+def in_blocks(lanes: int, count: int) -> tuple[list[list[tuple[int, bytes]]], Traffic]:
+    def role(me: Party):
+        return me.in_blocks(count, masked_block)(), me.channel.traffic()
+
+    ran = run_threads(world(2), role, entropy=lambda rank: SeededEntropy(0, rank), lanes=lanes)
+    return [blocks for blocks, _ in ran], Traffic.together([traffic for _, traffic in ran])
+
+
+@pytest.mark.parametrize("lanes", [0, 1, 2, 3])
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_blocks_come_back_in_order_with_masks_of_their_own_and_count_once(lanes, count):
+    results, traffic = in_blocks(lanes, count)
+    helper = results[0]
+    assert [block for block, _ in helper] == list(range(count))
+    assert len({mask for _, mask in helper}) == count
+    assert results[1] == results[2] == helper
+    assert (traffic.rounds, traffic.messages) == (1, 2 * count)
+
+
+def test_lanes_change_nothing_but_the_time():
+    assert in_blocks(0, 5)[0] == in_blocks(2, 5)[0]
