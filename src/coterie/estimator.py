@@ -18,7 +18,7 @@ from coterie.clustering import Outcome, Task, distinct_rows
 from coterie.data import Table, gather, split
 from coterie.errors import InputError
 from coterie.local.job import Job, Kept, Report, do
-from coterie.planning import make_plan
+from coterie.planning import check_plan, planned
 from coterie.protocols import FAMILIES, Ints
 from coterie.ring import FixedPoint, fractional_bits, widen
 from coterie.sharing import Disclosure
@@ -234,17 +234,8 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         if table.layout.n == 0:
             return np.empty(0, np.int32)
         clusters = self._n_features_out
-        plan = make_plan(self.plan, self.protocol, clusters, table.layout.n)
-        task = Task(
-            self.protocol,
-            clusters,
-            table.layout,
-            self._encoding,
-            centers="shared" if shared else "revealed",
-            block_rows=plan.block_rows,
-            lanes=plan.lanes,
-            schedule=plan.schedule,
-        )
+        task = Task(self.protocol, clusters, table.layout, self._encoding, centers="shared" if shared else "revealed")
+        task = planned(task, len(blocks), self.plan)
         jobs = [Job(task, predicting=True)]
         for j, block in enumerate(self._encoded(task, table)):
             job = Job(task, block=block, predicting=True)
@@ -292,7 +283,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             _whole_number("fractional_bits", self.fractional_bits, -64)
         if self.labels == "revealed" and self.partition != "vertical":
             raise InputError('labels="revealed" is SVK-means, which needs partition="vertical"')
-        make_plan(self.plan, self.protocol, int(self.n_clusters), 1)
+        check_plan(self.plan)
 
     def _task(self, table: Table, names: list[str] | None) -> tuple[Task, list[Disclosure], list[tuple[int, ...]]]:
         n, d, k = table.layout.n, table.layout.d, int(self.n_clusters)
@@ -319,7 +310,6 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
                 raise InputError("init holds NaN")
             whole = encoding.encode(centers, range(d), "init: ")
             given = tuple(tuple(int(v) for v in row) for row in whole)
-        plan = make_plan(self.plan, self.protocol, k, n)
         task = Task(
             self.protocol,
             k,
@@ -332,11 +322,8 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             given,
             int(self.max_iter),
             float(self.tol),
-            plan.block_rows,
-            plan.lanes,
-            plan.schedule,
         )
-        return task, disclosed, starts
+        return planned(task, len(table.blocks), self.plan), disclosed, starts
 
     def _bounds(self, table: Table, columns: Sequence[str]) -> tuple[list[float], list[float], list[Disclosure]]:
         """The public range of each column, and the disclosure that "auto" is."""

@@ -1,5 +1,6 @@
-"""Plans: how a run is cut up. Public, and the same at every party."""
+"""Plans and what they will cost. Public, and the same at every party."""
 
-from coterie.planning.plan import Plan, make_plan
+from coterie.planning.costs import Cost, Forecast, forecast
+from coterie.planning.plan import Plan, check_plan, planned
 
-__all__ = ["Plan", "make_plan"]
+__all__ = ["Cost", "Forecast", "Plan", "check_plan", "forecast", "planned"]

@@ -2,58 +2,88 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
+from coterie.clustering import Task
 from coterie.errors import InputError
+from coterie.planning.costs import forecast
 from coterie.protocols.onetime.labelling import all_pairs, bracket, tournament
+from coterie.transport.links import LINKS, Link
 
-__all__ = ["Plan", "make_plan"]
+__all__ = ["Plan", "check_plan", "planned"]
 
 #: Comparisons that a block should hold: large enough to hide a round trip, small enough for the cache.
-BLOCK_COMPARISONS = {"onetime": 1 << 17, "securenn": 1 << 17}
+BLOCK_COMPARISONS = 1 << 17
+#: Rows from which on two blocks overlap to advantage.
+ROWS_FOR_TWO = 16_384
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`block_rows`: rows labelled at a time. `lanes`: blocks in flight at a time, beside the main connection.
-    `schedule`: sizes of the groups in which scores are compared, level by level.
+    `schedule`: how scores are compared: "tournament", "all_pairs", or the sizes of groups level by level.
 
-    Results do not depend on any of it; memory, rounds, bytes and time do.
+    Results do not depend on any of it; memory, rounds, bytes and time do. What is left out is chosen.
     """
 
-    block_rows: int = 1 << 14
-    lanes: int = 1
-    schedule: tuple[int, ...] = ()
+    block_rows: int | None = None
+    lanes: int | None = None
+    schedule: str | tuple[int, ...] | None = None
 
 
-def make_plan(wanted: object, protocol: str, clusters: int, rows: int) -> Plan:
-    """The plan for "auto", or the one that a dict such as {"block_rows": 4096} describes, completed."""
-    auto = _auto(protocol, clusters, rows)
-    if wanted == "auto":
-        return auto
-    if isinstance(wanted, Plan):
-        wanted = msgspec.structs.asdict(wanted)
-    if not isinstance(wanted, dict):
-        raise InputError(f'plan must be "auto" or a dict such as {{"block_rows": 4096}}, not {wanted!r}')
-    if wanted.get("schedule") == "tournament":
-        wanted = {**wanted, "schedule": tournament(clusters)}
-    elif wanted.get("schedule") == "all_pairs":
-        wanted = {**wanted, "schedule": all_pairs(clusters)}
+def check_plan(wanted: object) -> Plan:
+    """The plan that "auto", or a dict such as {"block_rows": 4096}, asks for."""
     try:
-        plan = msgspec.convert({**msgspec.structs.asdict(auto), **wanted}, Plan)
-        bracket(clusters, plan.schedule or tournament(clusters))
-    except (msgspec.ValidationError, ValueError) as error:
-        raise InputError(f"plan: {error}") from error
-    if plan.block_rows < 1:
+        plan = Plan() if wanted == "auto" else wanted if isinstance(wanted, Plan) else msgspec.convert(wanted, Plan)
+    except msgspec.ValidationError as error:
+        raise InputError(f'plan must be "auto" or a dict such as {{"block_rows": 4096}}: {error}') from error
+    if plan.block_rows is not None and plan.block_rows < 1:
         raise InputError(f"plan: block_rows must be at least 1, not {plan.block_rows}")
-    if not 0 <= plan.lanes <= 64:
+    if plan.lanes is not None and not 0 <= plan.lanes <= 64:
         raise InputError(f"plan: lanes must lie between 0 and 64, not {plan.lanes}")
+    if isinstance(plan.schedule, str) and plan.schedule not in ("tournament", "all_pairs"):
+        raise InputError(f'plan: schedule={plan.schedule!r} is not known; use "tournament", "all_pairs" or group sizes')
     return plan
 
 
-def _auto(protocol: str, clusters: int, rows: int) -> Plan:
-    per_row = max(clusters * (clusters - 1) // 2, 1) if protocol == "securenn" else max(clusters - 1, 1)
-    block = max(64, BLOCK_COMPARISONS[protocol] // per_row // 64 * 64)
-    lanes = min(2, -(-rows // block))
-    if protocol == "onetime" and lanes == 1 and rows >= 8192:
-        block, lanes = -(-rows // 2 // 64) * 64, 2
-    return Plan(block, lanes, tournament(clusters))
+def planned(task: Task, parties: int, wanted: object, link: Link = LINKS["loopback"]) -> Task:
+    """The task with a plan: what is asked for and, for the rest, what is forecast to be fastest on this link."""
+    plan, k = check_plan(wanted), task.clusters
+    per_row = max(k * (k - 1) // 2, 1) if task.protocol == "securenn" else max(k - 1, 1)
+    block = plan.block_rows or max(64, BLOCK_COMPARISONS // per_row // 64 * 64)
+    if plan.block_rows is None and ROWS_FOR_TWO <= task.layout.n <= 2 * block:
+        block = -(-task.layout.n // 2 // 64) * 64
+    blocks = -(-task.layout.n // block)
+    lanes = min(2, max(blocks, 1)) if plan.lanes is None else plan.lanes
+    task = msgspec.structs.replace(task, block_rows=block, lanes=lanes)
+    if task.protocol != "onetime":
+        return task
+    if plan.schedule is not None:
+        return msgspec.structs.replace(task, schedule=_checked(plan.schedule, k))
+    candidates = [msgspec.structs.replace(task, schedule=schedule) for schedule in _schedules(k)]
+    return min(candidates, key=lambda t: forecast(t, parties, 1, link, "stop").seconds_per_iteration)
+
+
+def _checked(schedule: str | tuple[int, ...], clusters: int) -> tuple[int, ...]:
+    named = {"tournament": tournament(clusters), "all_pairs": all_pairs(clusters)}
+    sizes = named[schedule] if isinstance(schedule, str) else schedule
+    try:
+        bracket(clusters, sizes)
+    except ValueError as error:
+        raise InputError(f"plan: {error}") from error
+    return sizes
+
+
+def _schedules(clusters: int) -> Iterator[tuple[int, ...]]:
+    """Groups of two at every level; of four, three or all at first, as far as that makes sense."""
+    yield tournament(clusters)
+    for size in (3, 4, 6, 8):
+        if size < clusters:
+            rest, sizes = clusters, []
+            while rest > 1:
+                sizes.append(min(size, rest))
+                rest = -(-rest // size)
+            yield tuple(sizes)
+    if 2 < clusters <= 16:
+        yield all_pairs(clusters)
