@@ -70,6 +70,7 @@ class Streams:
         self._epoch = epoch
         self._phase, self._block = 0, 0
         self._steps: defaultdict[str, int] = defaultdict(int)
+        self._runs: dict[int, Stream] = {}
         self._blocks = 0
         self._values = 0
 
@@ -86,6 +87,7 @@ class Streams:
             raise MaterialReused(f"phase {phase} was entered before")
         self._phase, self._blocks = phase, 0
         self._steps.clear()
+        self._runs.clear()
 
     @property
     def phase(self) -> int:
@@ -105,6 +107,15 @@ class Streams:
     def _no_block(self) -> None:
         if self._block:
             raise MaterialReused("a block has no blocks or phases of its own: their addresses would repeat")
+
+    def dealt_run(self, party: int) -> Stream:
+        """One long stream of the helper and a party for all steps of this phase and block, read on from where
+        the last step stopped: both ends read the same amounts in the same order. Setting up a stream for every
+        step would take longer than what small steps compute."""
+        run = self._runs.get(party)
+        if run is None:
+            run = self._runs[party] = self._at(_pair(0, party), f"run|{self._phase}|{self._block}")
+        return run
 
     def new_value(self) -> int:
         """A number for a value whose mask it keeps for life; no two values have the same."""

@@ -68,13 +68,13 @@ class Step:
         if me.is_helper:
             self._free_runs, self._other_runs = [], []
             for j in me.world.data_ranks:
-                stream = me.streams.dealt(j, purpose)
+                stream = me.streams.dealt_run(j)
                 self._free_runs.append(stream.read(sizes[0]))
                 if bound and j != self._receiver:
                     self._other_runs.append(stream.read(sizes[1]))
             self._correction = np.zeros(sizes[1], np.uint8) if bound else np.empty(0, np.uint8)
             return
-        stream = me.streams.dealt(me.rank, purpose)
+        stream = me.streams.dealt_run(me.rank)
         self._free_runs = [stream.read(sizes[0])]
         if bound:
             if me.rank == self._receiver:
