@@ -8,6 +8,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.errors import InputError
+
 __all__ = ["Layout", "Partition"]
 
 Partition = Literal["horizontal", "vertical", "mixed"]
@@ -85,6 +87,9 @@ class Layout(msgspec.Struct, frozen=True):
         """A party's encoded block in its place in the table, zero elsewhere."""
         if self.partition == "mixed":
             return np.where(self.own_cells(rank), block, 0)
+        agreed = (int(self.own_rows(rank).sum()), len(self.own_columns(rank)))
+        if block.shape != agreed:
+            raise InputError(f"the block has shape {block.shape}; agreed was {agreed}")
         table = np.zeros((self.n, self.d), np.int64)
         table[np.ix_(np.flatnonzero(self.own_rows(rank)), np.array(self.own_columns(rank), np.intp))] = block
         return table

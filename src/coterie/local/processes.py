@@ -122,14 +122,14 @@ def _tell(worker: subprocess.Popen[bytes], name: str, write: Any) -> None:
     try:
         write(worker.stdin)
     except BrokenPipeError as error:
-        raise PartyFailed(f"the process of {name} ended before it had its orders") from error
+        raise attributed(PartyFailed(f"the process of {name} ended before it had its orders"), name) from error
 
 
 def _answer(worker: subprocess.Popen[bytes], name: str) -> tuple[dict[str, Any], dict[str, Any]]:
     assert worker.stdout is not None
     package = read_package(worker.stdout)
     if package is None:
-        raise PartyFailed(f"the process of {name} ended without a word (exit code {worker.wait()})")
+        raise attributed(PartyFailed(f"the process of {name} ended without a word (exit code {worker.wait()})"), name)
     return package
 
 

@@ -18,13 +18,11 @@ T = TypeVar("T")
 
 def run_role(channel: Channel, entropy: Entropy, role: Callable[[Party], T], lanes: Sequence[Channel] = ()) -> T:
     """Run one role to its end. Whatever happens, the others hear of it and all channels are closed."""
+    workers = None
     try:
         me = join(channel, entropy, lanes)
-        try:
-            result = role(me)
-        finally:
-            if me.workers is not None:
-                me.workers.shutdown(wait=False)
+        workers = me.workers
+        result = role(me)
     except BaseException as error:
         culprit = channel.rank
         if isinstance(error, TransportError) and error.peer in channel.world.names:
@@ -32,9 +30,13 @@ def run_role(channel: Channel, entropy: Entropy, role: Callable[[Party], T], lan
         for one in (channel, *lanes):
             one.abort(culprit, type(error).__name__)
         raise
-    for one in (channel, *lanes):
-        one.close()
-    return result
+    else:
+        for one in (channel, *lanes):
+            one.close()
+        return result
+    finally:
+        if workers is not None:
+            workers.shutdown()
 
 
 def run_threads(
@@ -68,9 +70,9 @@ def run_threads(
 
     ranks = range(len(world.names))
     threads = [threading.Thread(target=run, args=(rank,), name=f"coterie-{rank}", daemon=True) for rank in ranks]
-    for thread in threads:
-        thread.start()
     try:
+        for thread in threads:
+            thread.start()
         for thread in threads:
             thread.join()
     except BaseException:  # the caller was interrupted: end the others, too

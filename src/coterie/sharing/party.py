@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor
+from concurrent.futures import wait as await_all
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
@@ -95,6 +96,10 @@ class Party:
         futures = [workers.submit(run, lane) for lane in range(min(len(lanes), count))]
 
         def wait() -> list[T]:
+            await_all(futures, return_when=FIRST_EXCEPTION)
+            for future in futures:
+                if future.done():
+                    future.result()  # raises what went wrong on any lane, while the others may still run
             ordered: list[T | None] = [None] * count
             for lane, future in enumerate(futures):
                 results, ends = future.result()

@@ -141,8 +141,8 @@ class Metered(Channel):
         for name, tally in lane.tallies.items():
             mine = self.tallies.setdefault(name, Tally())
             mine.calls += tally.calls
-            mine.rounds = max(mine.rounds, tally.rounds)
-            mine.rounds_with_dealing = max(mine.rounds_with_dealing, tally.rounds_with_dealing)
+            mine.rounds += tally.rounds
+            mine.rounds_with_dealing += tally.rounds_with_dealing
             mine.messages += tally.messages
             mine.bytes_sent += tally.bytes_sent
         lane.messages, lane.bytes_sent, lane.tallies = 0, 0, {}

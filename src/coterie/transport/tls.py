@@ -179,11 +179,14 @@ class _Outbox:
                     self._write()
 
     def close(self, patience: float) -> None:
-        """Send what is pending, wait for that no longer than `patience`, and close."""
+        """Send what is pending, as long as the peer takes some of it every `patience` seconds, and close."""
         with self.changed:
             self.closing = True
             self.changed.notify_all()
-        self.thread.join(patience)
+        before = None
+        while self.thread.is_alive() and self.backlog != before:
+            before = self.backlog
+            self.thread.join(patience)
         with self.changed:
             if self.thread.is_alive():
                 self._fail(OSError("closed with frames pending"))
@@ -263,8 +266,10 @@ class TlsChannel(Channel):
             with contextlib.suppress(OSError):
                 outbox.put(CONTROL, memoryview(encode_control(message)), Stamp())
         for outbox in self._outgoing_to.values():
-            outbox.close(2.0)
+            outbox.close(2.0 if isinstance(message, Abort) else self._patience)
         for sock in self._incoming.values():
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)  # wakes a thread that still reads
             sock.close()
 
     def _header(self, sender: int) -> Header:
@@ -298,10 +303,11 @@ class TlsChannel(Channel):
             raise_for_control(message, self._name(peer), self.world)
 
     def _last_words(self, peer: int) -> Abort | None:
-        self._incoming[peer].settimeout(1.0)
+        deadline = time.monotonic() + 1.0
         scrap = memoryview(bytearray(CHUNK))
-        with contextlib.suppress(PeerLost, FrameError):
-            while True:
+        with contextlib.suppress(PeerLost, FrameError, OSError):
+            self._incoming[peer].settimeout(1.0)
+            while time.monotonic() < deadline:
                 header = self._header(peer)
                 if header.kind == CONTROL and header.length <= CONTROL_LIMIT:
                     message = self._control(peer, header)
@@ -344,7 +350,7 @@ def connect_lanes(
         context = _context(False, credentials, [peers[r].certificate for r in world.peers(rank)])
         for other in world.peers(rank):
             for lane in range(lanes):
-                outgoing[other, lane] = _dial(world, rank, other, lane, peers[other], context, deadline)
+                outgoing[other, lane] = _dial(world, rank, other, lane, peers[other], context, deadline, accepting)
         incoming = accepting.wait(deadline)
     except BaseException:
         for sock in outgoing.values():
@@ -384,24 +390,43 @@ def _read_hello(sock: ssl.SSLSocket, world: World, lanes: range, sender: int, re
 
 
 def _dial(
-    world: World, rank: int, other: int, lane: int, peer: Peer, context: ssl.SSLContext, deadline: float
+    world: World,
+    rank: int,
+    other: int,
+    lane: int,
+    peer: Peer,
+    context: ssl.SSLContext,
+    deadline: float,
+    accepting: _Accepting,
 ) -> ssl.SSLSocket:
+    """Connect to a peer, again and again until the deadline while it does not answer; a refusal is final."""
     name, pause = world.names[other], 0.01
     while True:
+        if accepting.error:
+            raise accepting.error
         try:
-            plain = socket.create_connection((peer.host, peer.port), timeout=HANDSHAKE)
+            left = max(deadline - time.monotonic(), 0.01)
+            plain = socket.create_connection((peer.host, peer.port), timeout=min(HANDSHAKE, left))
+            try:
+                plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                sock = context.wrap_socket(plain)
+            except BaseException:
+                plain.close()
+                raise
+            sock.settimeout(HANDSHAKE)
             break
+        except (ssl.SSLError, ValueError) as error:
+            if not isinstance(error, ssl.SSLEOFError):
+                raise AuthenticationError(
+                    f"{name} does not show the certificate that was agreed ({error})", name
+                ) from error
+            problem: Exception = error
         except OSError as error:
-            if time.monotonic() + pause > deadline:
-                raise PeerUnreachable(f"{name} cannot be reached at {peer.host}:{peer.port} ({error})", name) from error
-            time.sleep(pause)
-            pause = min(2 * pause, 1.0)
-    plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    try:
-        sock = context.wrap_socket(plain)
-    except (OSError, ValueError) as error:
-        plain.close()
-        raise AuthenticationError(f"{name} does not show the certificate that was agreed ({error})", name) from error
+            problem = error
+        if time.monotonic() + pause > deadline:
+            raise PeerUnreachable(f"{name} cannot be reached at {peer.host}:{peer.port} ({problem})", name) from problem
+        time.sleep(pause)
+        pause = min(2 * pause, 1.0)
     try:
         if fingerprint(sock.getpeercert(binary_form=True) or b"") != fingerprint(peer.certificate):
             raise AuthenticationError(f"{name} shows a certificate that is not the pinned one", name)
@@ -439,7 +464,7 @@ class _Accepting:
         self.changed = threading.Condition()
         self.stopped = False
         self._wake_read, self._wake_write = os.pipe()
-        self.greeters: list[threading.Thread] = []
+        self.greeters: dict[threading.Thread, socket.socket] = {}
         self.thread = threading.Thread(target=self._run, name="coterie-accept", daemon=True)
         self.thread.start()
 
@@ -455,15 +480,36 @@ class _Accepting:
                 plain, _ = self.listener.socket.accept()
             except OSError:
                 continue
-            self.greeters = [thread for thread in self.greeters if thread.is_alive()]
-            if len(self.greeters) >= 64:
-                plain.close()
-                continue
+            with self.changed:
+                crowd = list(self.greeters)[: max(len(self.greeters) - 63, 0)]
+            self._dismiss(crowd)  # who has taken longest makes room
             greeter = threading.Thread(target=self._greet, args=(plain,), name="coterie-greet", daemon=True)
-            self.greeters.append(greeter)
+            with self.changed:
+                self.greeters[greeter] = plain.dup()
             greeter.start()
 
+    def _dismiss(self, greeters: list[threading.Thread]) -> None:
+        """End greeters whose guest is not let in yet."""
+        for greeter in greeters:
+            with self.changed:
+                if greeter in self.greeters:
+                    with contextlib.suppress(OSError):
+                        self.greeters[greeter].shutdown(socket.SHUT_RDWR)
+            greeter.join()
+
     def _greet(self, plain: socket.socket) -> None:
+        try:
+            self._let_in(plain)
+        finally:
+            self._forget()
+
+    def _forget(self) -> None:
+        with self.changed:
+            handle = self.greeters.pop(threading.current_thread(), None)
+            if handle is not None:
+                handle.close()
+
+    def _let_in(self, plain: socket.socket) -> None:
         plain.settimeout(HANDSHAKE)
         try:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -481,6 +527,7 @@ class _Accepting:
                     raise AuthenticationError(f"{self.world.names[sender]} connected twice")
                 sock.sendall(_hello(self.world, lane, self.rank, sender))
                 self.accepted[sender, lane] = sock
+                self._forget()
                 self.changed.notify_all()
         except FrameError as error:
             with self.changed:  # an authenticated peer of another session or version: worth a word here too
@@ -508,6 +555,9 @@ class _Accepting:
             self.stopped = True
         os.write(self._wake_write, b"x")
         self.thread.join()
+        with self.changed:
+            waiting = list(self.greeters)
+        self._dismiss(waiting)
         os.close(self._wake_read)
         os.close(self._wake_write)
         self.listener.close()

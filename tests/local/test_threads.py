@@ -1,0 +1,231 @@
+"""Roles as threads: results by rank; a failure reaches the caller with the party's name, and all others end."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from coterie.errors import InputError, MaterialReused, PartyFailed, PeerLost, WrongType
+from coterie.local.threads import attributed, root_cause, run_role, run_threads
+from coterie.transport import Recording, memory_channels
+from tests.support import SeededEntropy, world
+from tests.transport.network import attempt
+
+pytestmark = pytest.mark.timeout(60)
+
+WORDS = np.zeros(4, np.uint64)
+
+
+def everybody_waits_for(culprit, error):
+    """A role that fails at one rank while all others wait for it."""
+
+    def role(me):
+        if me.rank == culprit:
+            raise error
+        me.channel.receive(culprit, np.uint64, (4,))
+
+    return role
+
+
+def test_results_come_by_rank_the_helper_first():
+    assert run_threads(world(3), lambda me: (me.rank, me.is_helper)) == [(0, True), (1, False), (2, False), (3, False)]
+
+
+@pytest.mark.parametrize("lanes", [0, 2])
+def test_roles_talk(lanes):
+    def role(me):
+        for lane in me.lanes or (me.channel,):
+            for peer in me.world.peers(me.rank):
+                lane.send(peer, np.full(4, me.rank, np.uint64))
+            heard = [int(lane.receive(peer, np.uint64, (4,))[0][0]) for peer in me.world.peers(me.rank)]
+        return heard
+
+    assert run_threads(world(2), role, lanes=lanes) == [[1, 2], [0, 2], [0, 1]]
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2])
+def test_a_foreign_exception_becomes_that_party_s_failure(rank):
+    error = ValueError("no such thing")
+    with pytest.raises(PartyFailed, match=f"party P{rank}: ValueError: no such thing") as caught:
+        run_threads(world(2), everybody_waits_for(rank, error))
+    assert caught.value.party == f"P{rank}"
+    assert caught.value.__cause__ is error
+
+
+@pytest.mark.parametrize("error", [InputError("column 'x' is wrong"), MaterialReused("twice")], ids=repr)
+def test_an_exception_of_the_tree_keeps_its_type(error):
+    with pytest.raises(type(error)) as caught:
+        run_threads(world(2), everybody_waits_for(2, error))
+    assert caught.value is error
+    assert caught.value.party == "P2"
+    assert str(caught.value).startswith("party P2: ")
+
+
+def test_the_others_hear_who_failed():
+    heard = {}
+
+    def role(me):
+        if me.rank == 2:
+            raise ValueError
+        try:
+            me.channel.receive(2, np.uint64, (4,))
+        except PeerLost as error:
+            heard[me.rank] = error.peer
+            raise
+
+    with pytest.raises(PartyFailed):
+        run_threads(world(3), role)
+    assert heard == {0: "P2", 1: "P2", 3: "P2"}
+
+
+def test_a_failure_is_found_although_most_hear_of_it_at_second_hand():
+    """P0 waits for P1, who waits for P2, who waits for P3, who fails."""
+
+    def role(me):
+        if me.rank == 3:
+            raise InputError("column 'x' is wrong")
+        me.channel.receive(me.rank + 1, np.uint64, (4,))
+
+    with pytest.raises(InputError) as caught:
+        run_threads(world(3), role)
+    assert caught.value.party == "P3"
+
+
+def test_a_party_that_ends_too_early_is_named():
+    def role(me):
+        if me.rank == 1:
+            me.channel.receive(2, np.uint64, (4,))
+
+    with pytest.raises(PeerLost) as caught:
+        run_threads(world(2), role)
+    assert caught.value.peer == "P2"
+
+
+def test_a_failure_on_a_lane_is_the_party_s():
+    def block(here, number):
+        if number == 1:
+            everybody_waits_for(2, InputError("column 'x' is wrong"))(here)
+
+    with pytest.raises(InputError) as caught:
+        run_threads(world(2), lambda me: me.in_blocks(2, block)(), lanes=2)
+    assert caught.value.party == "P2"
+
+
+def test_a_helper_that_is_far_ahead_ends_with_the_others():
+    def role(me):
+        if me.rank == 1:
+            raise ValueError
+        while me.is_helper:
+            me.channel.send(1, np.zeros(4 << 20, np.uint64))
+
+    with pytest.raises(PartyFailed) as caught:
+        run_threads(world(2), role)
+    assert caught.value.party == "P1"
+
+
+def in_join(thread):
+    """Whether a thread waits in Thread.join."""
+    frame = sys._current_frames().get(thread.ident)
+    while frame is not None and frame.f_code is not threading.Thread.join.__code__:
+        frame = frame.f_back
+    return frame is not None
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals to threads are POSIX")
+def test_an_interrupted_run_ends():
+    caller = threading.current_thread()
+    if caller is not threading.main_thread():
+        pytest.skip("only the main thread can be interrupted")
+
+    def role(me):
+        if me.rank == 0:
+            while not in_join(caller):
+                pass
+            signal.pthread_kill(caller.ident, signal.SIGINT)
+        me.channel.receive(1 if me.rank == 2 else 2, np.uint64, (4,))
+
+    with pytest.raises(KeyboardInterrupt):
+        run_threads(world(2), role)
+
+
+def test_a_role_s_channel_is_closed_in_the_end():
+    zero, one = memory_channels(world(1))
+    attempt(
+        *(lambda channel=channel: run_role(channel, SeededEntropy(0, 0), lambda me: None) for channel in (zero, one))
+    )
+    with pytest.raises(PeerLost):
+        one.send(0, WORDS)
+
+
+@pytest.mark.parametrize(("error", "culprit"), [(PeerLost("gone", "P2"), "P2"), (ValueError(), "P1")], ids=repr)
+def test_who_fails_tells_the_others_whom_it_blames(error, culprit):
+    """Seen by P0, who is not a role here but looks at the wire."""
+    channels = memory_channels(world(2))
+
+    def blame(me):
+        raise error
+
+    def watch(rank):
+        me = channels[rank]
+        for peer in me.world.peers(rank):
+            me.send(peer, np.zeros(64 if rank and peer else 32, np.uint8))
+        me.receive(1, np.uint8, (64 if rank else 32,))
+        with pytest.raises(PeerLost) as caught:
+            me.receive(1, np.uint64, (4,))
+        return caught.value.peer
+
+    done = attempt(lambda: run_role(channels[1], SeededEntropy(0, 1), blame), lambda: watch(0), lambda: watch(2))
+    assert done[0].exception() is error
+    assert [watching.result() for watching in done[1:]] == [culprit, culprit]
+
+
+def test_entropy_and_wrapping_are_per_rank():
+    wrapped = []
+
+    def wrap(channel):
+        wrapped.append(Recording(channel))
+        return wrapped[-1]
+
+    def draws():
+        return run_threads(
+            world(2),
+            lambda me: me.streams.private("test").read(8).tolist(),
+            entropy=lambda rank: SeededEntropy(7, rank),
+            wrap=wrap,
+        )
+
+    first = draws()
+    assert first == draws()
+    assert len({tuple(draw) for draw in first}) == 3
+    assert [recording.rank for recording in wrapped] == [0, 1, 2] * 2
+    assert all(recording.frames for recording in wrapped)
+
+
+# -- whose fault it is ---------------------------------------------------------------------------------------
+
+FAULT = ValueError()
+
+
+@pytest.mark.parametrize(
+    ("errors", "party"),
+    [
+        ({"P1": FAULT}, "P1"),
+        ({"P0": PeerLost("", "P2"), "P1": PeerLost("", "P2"), "P2": FAULT}, "P2"),
+        ({"P0": PeerLost("", "P1"), "P1": PeerLost("", "P2"), "P2": InputError()}, "P2"),
+        ({"P0": PeerLost("", "P2"), "P1": PeerLost("", "P2")}, "P0"),  # P2 left without an error of its own
+        ({"P1": WrongType("", "P2"), "P2": PeerLost("", "P2")}, "P2"),  # who is told that it is to blame
+        ({"P1": PeerLost("", "P2"), "P2": PeerLost("", "P1")}, "P1"),  # no telling: the first
+    ],
+)
+def test_where_the_trouble_started(errors, party):
+    assert root_cause(errors) == party
+
+
+def test_attribution_keeps_the_first_name():
+    error = InputError("wrong")
+    assert attributed(error, "P1") is error
+    assert attributed(error, "P2").party == "P1"
