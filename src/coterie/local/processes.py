@@ -22,7 +22,12 @@ from coterie.transport.links import Link, Relay
 __all__ = ["Usage", "run_processes"]
 
 #: Let glibc keep freed blocks instead of handing them back: fresh pages cost more than the arithmetic on them.
-KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 28), "MALLOC_TRIM_THRESHOLD_": str(1 << 29)}
+#: And no worker needs BLAS, whose threads would only be in the way.
+ENVIRONMENT = {
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 28),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 29),
+    "OPENBLAS_NUM_THREADS": "1",
+}
 
 
 @dataclass
@@ -58,7 +63,7 @@ def run_processes(
                     [sys.executable, "-m", "coterie.local.worker"],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
-                    env={**KEEP_MEMORY, **os.environ},
+                    env={**ENVIRONMENT, **os.environ},
                 )
             )
             fields: dict[str, Any] = {

@@ -14,8 +14,9 @@ from coterie.transport.links import LINKS, Link
 
 __all__ = ["Plan", "check_plan", "planned"]
 
-#: Comparisons that a block should hold: large enough to hide a round trip, small enough for the cache.
-BLOCK_COMPARISONS = 1 << 17
+#: Comparisons that a block should hold: enough to outweigh the interpreter and a round trip, few enough for the
+#: cache and for memory.
+BLOCK_COMPARISONS = {"onetime": 3 << 16, "securenn": 1 << 17}
 #: Rows from which on two blocks overlap to advantage.
 ROWS_FOR_TWO = 16_384
 
@@ -51,11 +52,12 @@ def planned(task: Task, parties: int, wanted: object, link: Link = LINKS["loopba
     """The task with a plan: what is asked for and, for the rest, what is forecast to be fastest on this link."""
     plan, k = check_plan(wanted), task.clusters
     per_row = max(k * (k - 1) // 2, 1) if task.protocol == "securenn" else max(k - 1, 1)
-    block = plan.block_rows or max(64, BLOCK_COMPARISONS // per_row // 64 * 64)
-    if plan.block_rows is None and ROWS_FOR_TWO <= task.layout.n <= 2 * block:
-        block = -(-task.layout.n // 2 // 64) * 64
-    blocks = -(-task.layout.n // block)
-    lanes = min(2, max(blocks, 1)) if plan.lanes is None else plan.lanes
+    n = max(task.layout.n, 1)
+    blocks = -(-n * per_row // BLOCK_COMPARISONS[task.protocol])
+    if n >= ROWS_FOR_TWO:
+        blocks = -(-blocks // 2) * 2  # as many for either lane
+    block = plan.block_rows or max(64, -(-n // blocks // 64) * 64)
+    lanes = min(2, -(-n // block)) if plan.lanes is None else plan.lanes
     task = msgspec.structs.replace(task, block_rows=block, lanes=lanes)
     if task.protocol != "onetime":
         return task

@@ -20,7 +20,6 @@ __all__ = [
     "pack_difference",
     "packed_bytes",
     "select_by_bits",
-    "table_products",
     "thermometer",
     "two_products",
     "two_sums",
@@ -28,6 +27,7 @@ __all__ = [
     "wire_size",
     "words_to_bits",
     "xor_lookup",
+    "xor_products",
 ]
 
 
@@ -234,28 +234,33 @@ def words_to_bits(words, bit, out):
         out[v] = total
 
 
-@njit(types.void(_w2, _i2, _i1, _w2, _W2), cache=True, nogil=True)
-def table_products(masks, members, degrees, others, out):
-    """out[m] = the AND of masks[members[m, :degrees[m]]], XOR others[m]."""
+@njit(types.void(_w2, _i2, _i1, _W2), cache=True, nogil=True)
+def xor_products(masks, members, degrees, out):
+    """out[m] ^= the AND of masks[members[m, :degrees[m]]]."""
     words = masks.shape[1]
-    for m in range(members.shape[0]):
-        result, rest, first = out[m], others[m], masks[members[m, 0]]
-        for v in range(words):
-            result[v] = first[v]
-        for t in range(1, degrees[m]):
-            factor = masks[members[m, t]]
-            for v in range(words):
-                result[v] &= factor[v]
-        for v in range(words):
-            result[v] ^= rest[v]
+    product = np.empty(512, np.uint64)
+    for start in range(0, words, 512):
+        count = min(512, words - start)
+        for m in range(members.shape[0]):
+            first = masks[members[m, 0], start : start + count]
+            for v in range(count):
+                product[v] = first[v]
+            for t in range(1, degrees[m]):
+                factor = masks[members[m, t], start : start + count]
+                for v in range(count):
+                    product[v] &= factor[v]
+            result = out[m, start : start + count]
+            for v in range(count):
+                result[v] ^= product[v]
 
 
-@njit(types.void(_w2, _w2, _i2, _w2, _i2, _i1, _u8, _W2), cache=True, nogil=True)
-def fold_products(opened, shares, variables, negated, index, sizes, lead, out):
+@njit(types.void(_w2, _w2, _w2, _i2, _w2, _i2, _i1, _u8, _W2), cache=True, nogil=True)
+def fold_products(opened, masks, products, variables, negated, index, sizes, lead, out):
     """out[t] = share of the product of the bits x_v (or their complements, where `negated` is all ones), v in
     variables[t], from opened[v] = x_v XOR a_v.
 
-    `shares[index[t, S]]` is the share of the product of the masks in subset S of the term's variables.
+    index[t, S] is the row of the share of the product of the masks in subset S of the term's variables: among
+    the masks or, counted on from there, among the products.
     Folding away one variable at a time: f[S without i] = opened_i f[S] XOR f[S with i].
     """
     words = opened.shape[1]
@@ -269,7 +274,11 @@ def fold_products(opened, shares, variables, negated, index, sizes, lead, out):
             for v in range(count):
                 f[0, v] = lead
             for s in range(1, 1 << sizes[t]):
-                source, target = shares[index[t, s], start : start + count], f[s]
+                row, target = index[t, s], f[s]
+                if row < masks.shape[0]:
+                    source = masks[row, start : start + count]
+                else:
+                    source = products[row - masks.shape[0], start : start + count]
                 for v in range(count):
                     target[v] = source[v]
             for i in range(sizes[t] - 1, -1, -1):

@@ -150,7 +150,6 @@ class _Outbox:
                 else:
                     self.pending[0] = part[count:]
             self.last = time.monotonic()
-            self.changed.notify_all()
         except (ssl.SSLWantWriteError, ssl.SSLWantReadError):
             pass
         except OSError as error:
@@ -177,6 +176,7 @@ class _Outbox:
             if self.pending and poller.poll(1000 * self.heartbeat / 4):
                 with self.changed:
                     self._write()
+                    self.changed.notify_all()  # somebody may wait for the backlog to shrink
 
     def close(self, patience: float) -> None:
         """Send what is pending, as long as the peer takes some of it every `patience` seconds, and close."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.protocols.onetime.steps import Step, bits
-from coterie.ring.bitslice import fold_products, table_products
+from coterie.ring.bitslice import fold_products, xor_products
 from coterie.sharing import Party, open_bits
 
 __all__ = ["ONES", "Literal", "Terms", "bit_products", "products_of"]
@@ -82,17 +82,17 @@ def bit_products(me: Party, x: Words | None, words: int, terms: Terms, purpose: 
     masks = step.free("masks")
     if me.is_helper:
         if bound:
-            table_products(masks, terms.members, terms.degrees, step.others("products"), step.target("products"))
+            xor_products(masks, terms.members, terms.degrees, step.target("products"))
             step.send()
         return lambda: masks[:0]
     assert x is not None
     receive = open_bits(me, step.masked("masks", x ^ masks))
-    shares = np.concatenate([masks, step.bound("products")]) if bound else masks
+    products = step.bound("products") if bound else masks[:0]
 
     def finish() -> Words:
         out = np.empty((terms.count, words), np.uint64)
         lead = ONES if me.lead else np.uint64(0)
-        fold_products(receive(), shares, terms.rows, terms.negated, terms.index, terms.sizes, lead, out)
+        fold_products(receive(), masks, products, terms.rows, terms.negated, terms.index, terms.sizes, lead, out)
         return out
 
     return finish

@@ -119,9 +119,8 @@ def signs_of_differences(
     )
     r = step.free("R")
     if me.is_helper:
-        tables, msb = step.target("tables"), np.empty(count, np.uint64)
-        tables[:] = step.others("tables")
-        thermometer(r, digits, 3, tables)
+        msb = np.empty(count, np.uint64)
+        thermometer(r, digits, 3, step.target("tables"))
         words_to_bits(r, width - 1, msb)
         step.correct("msb", msb)
         step.send()

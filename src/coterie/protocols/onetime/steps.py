@@ -48,7 +48,7 @@ class Step:
     """The material of one step at one role.
 
     At a data party `free` and `bound` give a part, once. At the helper `free` gives what the shares add up
-    to, `others` the sum of the shares that were expanded, and `send` sends the correction.
+    to; `correct`, or XOR into `target`, makes the receiver's share; `send` sends it.
     """
 
     def __init__(self, me: Party, purpose: str, free: dict[str, Part], bound: dict[str, Part]) -> None:
@@ -72,7 +72,8 @@ class Step:
                 self._free_runs.append(stream.read(sizes[0]))
                 if bound and j != self._receiver:
                     self._other_runs.append(stream.read(sizes[1]))
-            self._correction = np.zeros(sizes[1], np.uint8) if bound else np.empty(0, np.uint8)
+            if bound:  # the correction takes the place of one of the others' shares
+                self._correction = self._other_runs[0]
             return
         stream = me.streams.dealt_run(me.rank)
         self._free_runs = [stream.read(sizes[0])]
@@ -99,8 +100,6 @@ class Step:
         """This party's share of a part that adds up."""
         return self._sum(name, self._other_runs)
 
-    others = bound  # at the helper: the sum of the shares that it does not send
-
     def correct(self, name: str, value: NDArray[Any]) -> None:
         """At the helper: the receiver's share of a part, so that all shares add up to the value."""
         part, at = self._parts[name], self._at[name]
@@ -113,9 +112,14 @@ class Step:
             target[:] = np.ascontiguousarray(value ^ others).reshape(-1).view(np.uint8)[: part.bytes]
 
     def target(self, name: str) -> NDArray[Any]:
-        """At the helper: where the receiver's share of a part goes, to be written in place."""
+        """At the helper: the XOR of the shares that others have of a part, in the place of the receiver's: XOR
+        the value into it."""
         part, at = self._parts[name], self._at[name]
-        return self._viewed(part, self._correction[at : at + part.bytes])
+        self._taken.add(name)
+        mine = self._viewed(part, self._correction[at : at + part.bytes])
+        for run in self._other_runs[1:]:
+            mine ^= self._viewed(part, run[at : at + part.bytes])
+        return mine
 
     def send(self) -> None:
         """At the helper: the correction leaves."""
