@@ -52,8 +52,8 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         How the data lie: rows per party, columns per party, or a patchwork of cells.
     n_parties : int, default=2
         Over how many parties `fit(X)` splits X. `fit_parties` has one party per block.
-    protocol : {"securenn"}, default="securenn"
-        The protocol family; `securenn` is the paper's.
+    protocol : {"onetime", "securenn"}, default="onetime"
+        The protocol family. "onetime": the helper only ever sends, and it is fast. "securenn": the paper's.
     counts : {"secret", "revealed"}, default="secret"
         Whether the data parties learn the clusters' sizes in every iteration.
     labels : {"private", "revealed"}, default="private"
@@ -105,7 +105,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         *,
         partition: str = "horizontal",
         n_parties: int = 2,
-        protocol: str = "securenn",
+        protocol: str = "onetime",
         counts: str = "secret",
         labels: str = "private",
         centers: str = "revealed",
@@ -171,6 +171,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         reports = self._run(jobs)
         outcomes = [report.outcome for report in reports]
         self._encoding, self._kept = task.encoding, [report.kept for report in reports[1:]]
+        self._columns = task.layout.columns
         self.bounds_ = np.column_stack([task.encoding.low, task.encoding.high])
         self.labels_ = _union_of_labels(outcomes, task.layout.n)
         for optional in ("cluster_centers_", "_whole_centers", "counts_", "init_rows_"):
@@ -223,14 +224,8 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         check_is_fitted(self)
         names = _party_names(len(blocks))
         table = gather(list(blocks), self.partition, names, empty_blocks=True)  # type: ignore[arg-type]
-        fitted = len(self._kept) if hasattr(self, "_kept") else None
         shared = self.centers == "shared"
-        if shared and fitted is None:
-            raise InputError("the shares of the centres are not kept when an estimator is pickled; fit it again")
-        if shared and fitted != len(blocks):
-            raise InputError(f"centres are shared among {fitted} parties, but there are {len(blocks)} blocks")
-        if table.layout.d != self.n_features_in_:
-            raise InputError(f"the blocks have {table.layout.d} columns in all, the model has {self.n_features_in_}")
+        self._check_like_the_fit(table, blocks)
         if table.layout.n == 0:
             return np.empty(0, np.int32)
         clusters = self._n_features_out
@@ -249,6 +244,22 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
                 job.centers = self._whole_centers
             jobs.append(job)
         return _union_of_labels([report.outcome for report in self._run(jobs)], table.layout.n)
+
+    def _check_like_the_fit(self, table: Table, blocks: Sequence[Any]) -> None:
+        """Do blocks to predict lie like those of the fit?"""
+        if self.centers == "shared" and len(self.shares()) != len(blocks):
+            raise InputError(f"centres are shared among {len(self._kept)} parties, but there are {len(blocks)} blocks")
+        if table.layout.d != self.n_features_in_:
+            raise InputError(f"the blocks have {table.layout.d} columns in all, the model has {self.n_features_in_}")
+        if len(table.layout.columns) != len(self._columns):
+            raise InputError(f"at the fit {len(self._columns)} parties had columns; there are {len(blocks)} blocks")
+        for j, (own, before) in enumerate(zip(table.layout.columns, self._columns, strict=True)):
+            if own != before:
+                raise InputError(f"party P{j + 1} brings {len(own)} columns; at the fit it had columns {list(before)}")
+        known = getattr(self, "feature_names_in_", None)
+        if known is not None and all(hasattr(b, "columns") for b in blocks) and list(known) != list(table.names):
+            other = next(a for a, b in zip(table.names, known, strict=True) if a != b)
+            raise InputError(f"column {other!r} stands where the fit had another; put columns in the fit's order")
 
     def shares(self) -> list[Kept]:
         """Every party's shares of the one-hot labels and of the centres, for a protocol that goes on.
@@ -272,7 +283,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             value = getattr(self, name)
             if not (value is None or isinstance(value, str)) or value not in allowed:
                 raise InputError(f"{name}={value!r} is not known; use one of {', '.join(map(repr, allowed))}")
-        if self.protocol not in FAMILIES:
+        if not isinstance(self.protocol, str) or self.protocol not in FAMILIES:
             raise InputError(f"protocol={self.protocol!r} is not known; use one of {', '.join(map(repr, FAMILIES))}")
         _whole_number("n_clusters", self.n_clusters, 1)
         _whole_number("n_init", self.n_init, 1)
@@ -303,7 +314,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             random = check_random_state(self.random_state)
             starts = [distinct_rows(random, n, k) for _ in range(int(self.n_init))]
         else:
-            centers = np.asarray(self.init, dtype=np.float64)
+            centers = _numbers("init", self.init)
             if centers.shape != (k, d):
                 raise InputError(f"init has shape {centers.shape}; centres for this data have shape {(k, d)}")
             if np.isnan(centers).any():
@@ -347,9 +358,9 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             missing = [name for name in columns if name not in self.bounds]
             if missing:
                 raise InputError(f"bounds has no range for column {missing[0]!r}")
-            pairs = np.asarray([self.bounds[name] for name in columns], dtype=np.float64)
+            pairs = _numbers("bounds", [self.bounds[name] for name in columns])
         else:
-            pairs = np.asarray(self.bounds, dtype=np.float64)
+            pairs = _numbers("bounds", self.bounds)
         if pairs.shape != (d, 2):
             raise InputError(f"bounds has shape {pairs.shape}; one (low, high) per column is {(d, 2)}")
         bad = ~(np.isfinite(pairs).all(axis=1) & (pairs[:, 0] <= pairs[:, 1]))
@@ -385,7 +396,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         """Labels as the protocol gives them: ties to the lowest index, on rows rounded to fixed point."""
         encoding, centers = self._encoding, self._whole_centers
         whole = np.rint((x - encoding.shift) / encoding.unit * 2.0**encoding.f)
-        exact = np.abs(whole).max(initial=0.0) <= 2.0 * float(encoding.half.max())
+        exact = bool((np.abs(whole) <= 2.0 * encoding.half).all())
         rows = whole.astype(np.int64) if exact else whole  # far outside the range whole numbers would overflow
         distances = np.stack([((rows - center) ** 2).sum(axis=1) for center in centers], axis=1)
         return distances.argmin(axis=1).astype(np.int32)
@@ -393,6 +404,14 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
 
 def _party_names(parties: int) -> tuple[str, ...]:
     return tuple(f"P{j}" for j in range(1, parties + 1))
+
+
+def _numbers(name: str, value: Any) -> Floats:
+    """An argument that must be an array of numbers."""
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be an array of numbers, in rows of equal length") from None
 
 
 def _whole_number(name: str, value: Any, least: int) -> int:

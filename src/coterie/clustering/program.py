@@ -106,10 +106,15 @@ class _Run:
         return _exact_sum(difference * difference)
 
     def _shared_inertia(self, labels: Secret, centers: Secret) -> float | None:
-        """The inertia of centres that stay shared: their objective plus every party's own squares."""
+        """The inertia of centres that stay shared: their objective plus all squares, which each party adds up for
+        its own cells. What the shift cuts off is added up first, so that it does not matter who holds which."""
         family, shift = self.family, self.task.problem.objective_shift
-        own = None if self.own is None else np.array([_exact_sum(self.own * self.own) >> shift], np.int64)
-        total = family.add(self._objective(labels, centers), family.contribute(own, (1,)))
+        high = low = None
+        if self.own is not None:
+            squares = _exact_sum(self.own * self.own)
+            high, low = (np.array([part], np.int64) for part in divmod(squares, 1 << shift))
+        rest = family.truncate(family.contribute(low, (1,)), shift)
+        total = family.add(family.add(self._objective(labels, centers), family.contribute(high, (1,))), rest)
         opened = family.open(total, self.me.world.data_ranks, "inertia", RESULT)
         return None if opened is None else self.task.encoding.squared(int(opened[0]), shift)
 

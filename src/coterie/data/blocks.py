@@ -15,6 +15,8 @@ from coterie.errors import InputError
 __all__ = ["Table", "gather", "split"]
 
 Floats = NDArray[np.float64]
+#: A party's rank takes one byte where cells are owned one by one.
+MOST_PARTIES = 255
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,9 +61,13 @@ def gather(
     """Check one block per party and find out where each belongs. `empty_blocks`: a party may have no rows."""
     if len(given) < 2:
         raise InputError(f"at least two parties are needed, one block each; there is {len(given)}")
+    if len(given) > MOST_PARTIES:
+        raise InputError(f"at most {MOST_PARTIES} parties can take part; there are {len(given)} blocks")
     blocks, names = zip(*(_block(one, name) for one, name in zip(given, party_names, strict=True)), strict=True)
     gathered = {"horizontal": _rows, "vertical": _columns, "mixed": _cells}[partition]
     table = gathered(list(blocks), list(names), party_names)
+    if table.layout.d == 0:
+        raise InputError("the blocks have no columns; there is nothing to cluster by")
     for j, block in enumerate(table.blocks):
         if not empty_blocks and (len(block) == 0 or not table.layout.own_rows(j + 1).any()):
             raise InputError(f"party {party_names[j]} has no rows; leave it out, or give it some")
@@ -72,7 +78,12 @@ def _block(given: Any, party: str) -> tuple[Floats, list[str] | None]:
     names = [str(c) for c in given.columns] if hasattr(given, "columns") else None
     if hasattr(given, "toarray"):
         raise TypeError(f"party {party}: sparse input is not supported; pass a dense array")
-    array = np.asarray(given)
+    try:
+        array = np.asarray(given)
+    except ValueError:
+        raise InputError(f"party {party}: the rows of the block have different lengths") from None
+    if array.dtype.kind not in "fiubOSU":
+        raise InputError(f"party {party}: the block holds {array.dtype} values; convert them to numbers first")
     if array.dtype.kind not in "fiub":
         try:
             if any(isinstance(value, str) for value in array.flat):

@@ -184,6 +184,10 @@ class Family(ABC):
         """Of each pair the left one if the scalar `first` is at most `second`, else the right one."""
 
     @abstractmethod
+    def truncate(self, value: Secret, bits: int) -> Secret:
+        """value / 2^bits, rounded to the nearest, halves upwards."""
+
+    @abstractmethod
     def add(self, first: Secret, second: Secret) -> Secret:
         """The sum of two secrets of one shape."""
 

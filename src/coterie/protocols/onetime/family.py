@@ -334,6 +334,9 @@ class OneTime(Family):
             return self._wrapped(left)
         return self._wrapped(me.shared(WORDS, left.share + product[0, : left.size].reshape(left.shape)))
 
+    def truncate(self, value: Secret, bits: int) -> Shared:
+        return truncate(self.me, _shared(value), bits)
+
     def add(self, first: Secret, second: Secret) -> Shared:
         return _shared(first) + _shared(second)
 

@@ -88,6 +88,9 @@ class Plaintext(Family):
         left = bool((_whole(first) <= _whole(second)).item())
         return [a if left else b for a, b in pairs]
 
+    def truncate(self, value: Secret, bits: int) -> Plain:
+        return Plain(truncated(_whole(value), bits))
+
     def add(self, first: Secret, second: Secret) -> Plain:
         return Plain(_whole(first) + _whole(second))
 

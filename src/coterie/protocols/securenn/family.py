@@ -119,6 +119,9 @@ class SecureNN(Family):
             at += math.prod(shape)
         return parts
 
+    def truncate(self, value: Secret, bits: int) -> Shared:
+        return truncate(self.me, _shared(value), bits)
+
     def add(self, first: Secret, second: Secret) -> Shared:
         return _shared(first) + _shared(second)
 

@@ -1,0 +1,80 @@
+"""A fit beside the plaintext oracle, and fits whose randomness is injected."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from coterie import SecureKMeans
+from coterie.clustering import Outcome, Task
+from coterie.data import gather, split
+from coterie.local.oracle import run_oracle
+from tests.support import SeededEntropy
+
+#: How the data lie, and what the parties may learn: SHK-means with both divisions everywhere, and SVK-means.
+WAYS = [
+    *({"partition": p, "counts": c} for p in ("horizontal", "vertical", "mixed") for c in ("secret", "revealed")),
+    {"partition": "vertical", "labels": "revealed"},
+]
+
+
+def way_name(way: dict[str, str]) -> str:
+    return "-".join(way.values()) if "counts" in way else "SVK-means"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def seeded_runs() -> Iterator[None]:
+    """Runs in memory draw the same randomness every time."""
+
+    def entropy() -> SeededEntropy:
+        return SeededEntropy(0, int(threading.current_thread().name.removeprefix("coterie-")))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("coterie.local.threads.SystemEntropy", entropy)
+        yield
+
+
+def can_be_split(x: NDArray[np.float64], partition: str, parties: int) -> bool:
+    """Whether `split` leaves every party something."""
+    n, d = x.shape
+    if partition != "mixed":
+        return parties <= (n if partition == "horizontal" else d)
+    return all(np.isfinite(block).any() for block in split(x, "mixed", parties))
+
+
+def task_and_table(model: SecureKMeans, blocks: Sequence[Any]) -> tuple[Task, NDArray[np.int64]]:
+    """What the parties agree on, and the whole table, encoded."""
+    table = gather(blocks, model.partition, [f"P{j + 1}" for j in range(len(blocks))])
+    task, _, _ = model._task(table, None)
+    encoded = model._encoded(task, table)
+    return task, table.whole(lambda j: encoded[j])
+
+
+def added_up(model: SecureKMeans, secret: str) -> NDArray[np.int64]:
+    """The value behind the shares that the parties keep: words that add up, or bits."""
+    parts = [kept[secret] for kept in model.shares()]
+    if "bits" in parts[0]:
+        return np.bitwise_xor.reduce([part["bits"] for part in parts]).astype(np.int64)
+    return np.add.reduce([part["words"] for part in parts]).view(np.int64)
+
+
+def assert_equals_oracle(model: SecureKMeans, blocks: Sequence[Any]) -> Outcome:
+    """Bit for bit: centres, labels, iterations, inertia, counts, shares. Returns the oracle's outcome."""
+    task, table = task_and_table(model, blocks)
+    expected = run_oracle(task, table)
+    np.testing.assert_array_equal(model.labels_, expected.labels)
+    assert model.n_iter_ == expected.n_iter
+    np.testing.assert_array_equal(added_up(model, "centers"), expected.kept["centers"].whole)
+    np.testing.assert_array_equal(added_up(model, "labels"), expected.kept["labels"].whole)
+    if model.centers == "revealed":
+        np.testing.assert_array_equal(model.cluster_centers_, task.encoding.decode(expected.centers))
+    assert hasattr(model, "counts_") == (expected.counts is not None)
+    if expected.counts is not None:
+        np.testing.assert_array_equal(model.counts_, expected.counts)
+    assert model.inertia_ == expected.inertia
+    return expected

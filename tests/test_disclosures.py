@@ -1,0 +1,197 @@
+"""`disclosures_` holds what DESIGN.md's table allows for the chosen options, and nothing else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import product
+
+import msgspec
+import numpy as np
+import pytest
+
+from coterie import SecureKMeans
+from coterie.clustering import Task
+from coterie.data import split
+from coterie.local.oracle import run_oracle
+from coterie.protocols import FAMILIES, SecureNN
+from tests.clustering.comparison import seeded_runs, task_and_table  # noqa: F401
+
+X = np.random.RandomState(2).uniform(-1, 1, (14, 4))
+BOUNDS = [(-1, 1)] * 4
+PARTIES = ("P1", "P2", "P3")
+EVERYBODY = ("P0", *PARTIES)
+#: Of the mixed table, whose cells make up a row: P1's alone, P3's alone, two parties', all three's.
+MIXED_HOLDERS = [("P1",), ("P3",), ("P2", "P3"), PARTIES]
+OPTIONS = [
+    {"partition": partition, "counts": counts, "labels": labels, "centers": centers}
+    for partition, counts, labels, centers in product(
+        ("horizontal", "vertical", "mixed"), ("secret", "revealed"), ("private", "revealed"), ("revealed", "shared")
+    )
+    if labels == "private" or partition == "vertical"
+]
+PROTOCOLS = [pytest.param(name, marks=() if name == "securenn" else pytest.mark.slow) for name in FAMILIES]
+
+Entry = tuple[str, tuple[str, ...], int | None]
+
+
+def option_name(options: dict[str, str]) -> str:
+    return "-".join(options.values())
+
+
+def iterations_of_each_start(task: Task, table: np.ndarray) -> list[int]:
+    return [run_oracle(msgspec.structs.replace(task, starts=(start,)), table).n_iter for start in task.starts]
+
+
+def allowed(model: SecureKMeans, blocks: list[np.ndarray]) -> Counter[Entry]:
+    """DESIGN.md, "What is disclosed, and nothing else", as entries (what, to, iteration)."""
+    entries: Counter[Entry] = Counter()
+    svk_means = model.labels == "revealed"
+    counts = model.counts == "revealed" and not svk_means  # implied by the labels
+    if isinstance(model.bounds, str):
+        entries["bounds", EVERYBODY, None] += 1
+    for iterations in iterations_of_each_start(*task_and_table(model, blocks)):
+        for i in range(1, iterations + 1):
+            if i < model.max_iter:
+                entries["stop bit", EVERYBODY, i] += 1
+            if counts:
+                entries["counts", PARTIES, i] += 1
+            if svk_means:
+                entries["labels", PARTIES, i] += 1
+    entries["inertia", PARTIES, None] += 1
+    if counts:
+        entries["counts", PARTIES, None] += 1
+    alone = [(name,) for name in PARTIES]
+    holders = {"horizontal": alone, "vertical": [PARTIES], "mixed": MIXED_HOLDERS}[model.partition]
+    entries.update(("labels", to, None) for to in holders)
+    if model.centers == "revealed":
+        learning = alone if model.partition == "vertical" else [PARTIES]
+        entries.update(("centers", to, None) for to in learning)
+    return entries
+
+
+def logged(model: SecureKMeans) -> Counter[Entry]:
+    return Counter((entry.what, entry.to, entry.iteration) for entry in model.disclosures_)
+
+
+def blocks_of(partition: str) -> list[np.ndarray]:
+    """A block for each party; in the mixed table, rows of one, two and three holders."""
+    if partition != "mixed":
+        return split(X, partition, 3)
+    owners = np.tile([1, 1, 2, 3], (len(X), 1))
+    owners[:3], owners[3:5], owners[5:7] = 1, 3, [2, 2, 3, 3]
+    return [np.where(owners == j, X, np.nan) for j in (1, 2, 3)]
+
+
+def fitted(options, **more):
+    model = SecureKMeans(
+        2, **{"random_state": 1, "bounds": BOUNDS, "tol": 0, "protocol": "securenn", **options, **more}
+    )
+    return model.fit_parties(blocks_of(model.partition))
+
+
+def check(model: SecureKMeans) -> None:
+    assert logged(model) == allowed(model, blocks_of(model.partition))
+    for entry in model.disclosures_:
+        assert "P0" not in entry.to or entry.what in ("stop bit", "bounds")
+        assert entry.reason
+
+
+def test_by_hand():
+    """The start is a fixed point, so that one iteration of three is enough."""
+    model = SecureKMeans(2, init=[[-1], [1]], max_iter=3, bounds=[(-1, 1)]).fit_parties([[[-1], [-1]], [[1]]])
+    assert sorted((e.what, e.to, e.iteration, e.detail) for e in model.disclosures_) == [
+        ("centers", ("P1", "P2"), None, "x0"),
+        ("inertia", ("P1", "P2"), None, ""),
+        ("labels", ("P1",), None, "2 rows"),
+        ("labels", ("P2",), None, "1 rows"),
+        ("stop bit", ("P0", "P1", "P2"), 1, ""),
+    ]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("restarts", [1, 2])
+@pytest.mark.parametrize("options", OPTIONS, ids=option_name)
+def test_what_is_disclosed_where_max_iter_ends_the_run(options, restarts, protocol):
+    model = fitted(options, protocol=protocol, n_init=restarts, max_iter=2)
+    check(model)
+    stop_bits = [entry.iteration for entry in model.disclosures_ if entry.what == "stop bit"]
+    assert stop_bits == [1] * restarts
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("options", OPTIONS, ids=option_name)
+def test_what_is_disclosed_where_a_fixed_point_ends_the_run(options, protocol):
+    model = fitted(options, protocol=protocol, n_init=2)
+    check(model)
+    assert max(entry.iteration or 0 for entry in model.disclosures_) == model.n_iter_
+
+
+@pytest.mark.parametrize("partition", ["horizontal", "vertical", "mixed"])
+def test_bounds_taken_from_the_data_are_a_disclosure_to_everybody(partition):
+    model = fitted({"partition": partition, "counts": "revealed"}, bounds="auto", max_iter=1)
+    check(model)
+    assert (model.disclosures_[0].what, model.disclosures_[0].to) == ("bounds", EVERYBODY)
+
+
+def test_given_starts_disclose_as_random_ones_do():
+    options = {"counts": "revealed", "max_iter": 2}
+    given = SecureKMeans(2, init=X[:2], bounds=BOUNDS, tol=0, **options).fit_parties(blocks_of("horizontal"))
+    assert logged(given) == logged(fitted({"partition": "horizontal"}, **options))
+
+
+def test_the_details_say_which_columns_and_how_many_rows():
+    details = {(e.what, e.to): e.detail for e in fitted({"partition": "vertical"}, max_iter=1).disclosures_}
+    assert details["centers", ("P1",)] == "x0, x1"
+    assert details["centers", ("P3",)] == "x3"
+    assert details["labels", PARTIES] == "14 rows"
+
+
+def plant(monkeypatch, method, extra):
+    """Make a family's method open something besides."""
+    honest = getattr(SecureNN, method)
+
+    def planted(self, *args):
+        result = honest(self, *args)
+        extra(self, result)
+        return result
+
+    monkeypatch.setattr(SecureNN, method, planted)
+
+
+PLANTED = {
+    "counts in every iteration": (
+        "sums",
+        lambda family, result: family.open(result[1], family.me.world.data_ranks, "counts", "planted"),
+    ),
+    "labels under another name": (
+        "label",
+        lambda family, result: family.open(result, family.me.world.data_ranks, "debugging", "planted"),
+    ),
+    "centres to the helper": ("means", lambda family, result: family.open(result, [0], "centers", "planted")),
+    "movement to one party": ("movement", lambda family, result: family.open(result, [2], "movement", "planted")),
+}
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_a_planted_opening_is_caught(monkeypatch, bug):
+    plant(monkeypatch, *PLANTED[bug])
+    model = fitted({"partition": "horizontal"}, max_iter=2)
+    with pytest.raises(AssertionError):
+        check(model)
+
+
+def test_an_opening_that_one_party_alone_logs_is_caught(monkeypatch):
+    plant(
+        monkeypatch,
+        "means",
+        lambda family, result: family.me.rank == 2 and family.me.ledger.record("centers", ("P2",), "planted"),
+    )
+    with pytest.raises(AssertionError):
+        fitted({"partition": "horizontal"}, max_iter=2)
+
+
+def test_predictions_leave_the_log_of_the_fit_alone():
+    model = fitted({"partition": "horizontal"}, max_iter=1)
+    before = list(model.disclosures_)
+    model.predict_parties(blocks_of("horizontal"))
+    assert model.disclosures_ == before
