@@ -82,6 +82,7 @@ def secure_fit(work: Workload, x: np.ndarray, start: np.ndarray, iterations: int
         init=start,
         max_iter=iterations,
         tol=0,
+        bounds=[(-1.0, 1.0)] * work.d,
     )
     model._check_parameters()
     names = [f"P{j}" for j in range(work.parties + 1)]

@@ -11,6 +11,7 @@ import pytest
 from sklearn.cluster import KMeans
 
 from coterie import SecureKMeans
+from coterie.protocols import FAMILIES
 from tests.datasets import MARGIN, STARTS, DataSet, data_set, iterations_of_lloyd
 
 PARTIES = (2, 3, 5)
@@ -22,6 +23,7 @@ WAYS = [
 
 
 class Case(NamedTuple):
+    protocol: str
     name: str
     parties: int
     partition: str
@@ -35,22 +37,27 @@ class Case(NamedTuple):
         return self.partition != "vertical" or data_set(self.name).x.shape[1] >= self.parties
 
 
-#: Every data set, number of parties, partition, division and transport at least once.
+#: For every protocol family, every data set, number of parties, partition, division and transport at least once.
 QUICK = {
-    Case("paper", 2, "horizontal", "secret", "private", "memory"),
-    Case("paper", 5, "mixed", "revealed", "private", "memory"),
-    Case("iris", 3, "vertical", "secret", "private", "memory"),
-    Case("iris", 2, "horizontal", "revealed", "private", "tls"),
-    Case("wine", 3, "mixed", "secret", "private", "memory"),
-    Case("wine", 5, "vertical", "revealed", "private", "memory"),
-    Case("breast cancer", 2, "horizontal", "revealed", "private", "memory"),
-    Case("breast cancer", 3, "vertical", "secret", "revealed", "tls"),
-    Case("digits", 2, "vertical", "secret", "revealed", "memory"),
+    Case("securenn", "paper", 2, "horizontal", "secret", "private", "memory"),
+    Case("securenn", "paper", 5, "mixed", "revealed", "private", "memory"),
+    Case("securenn", "iris", 3, "vertical", "secret", "private", "memory"),
+    Case("securenn", "iris", 2, "horizontal", "revealed", "private", "tls"),
+    Case("securenn", "wine", 3, "mixed", "secret", "private", "memory"),
+    Case("securenn", "wine", 5, "vertical", "revealed", "private", "memory"),
+    Case("securenn", "breast cancer", 2, "horizontal", "revealed", "private", "memory"),
+    Case("securenn", "breast cancer", 3, "vertical", "secret", "revealed", "memory"),
+    Case("securenn", "digits", 2, "vertical", "secret", "revealed", "memory"),
+    Case("onetime", "paper", 3, "horizontal", "secret", "private", "memory"),
+    Case("onetime", "iris", 5, "mixed", "secret", "private", "memory"),
+    Case("onetime", "wine", 2, "vertical", "secret", "revealed", "memory"),
+    Case("onetime", "breast cancer", 3, "horizontal", "secret", "private", "tls"),
+    Case("onetime", "digits", 2, "vertical", "revealed", "private", "memory"),
 }
 MATRIX = [
     case
-    for name, parties, way, transport in product(STARTS, PARTIES, WAYS, ("memory", "tls"))
-    if (case := Case(name, parties, *way, transport)).exists
+    for protocol, name, parties, way, transport in product(FAMILIES, STARTS, PARTIES, WAYS, ("memory", "tls"))
+    if (case := Case(protocol, name, parties, *way, transport)).exists
 ]
 
 
@@ -63,6 +70,7 @@ def by_scikit_learn(name: str) -> KMeans:
 def by_coterie(case: Case, data: DataSet) -> SecureKMeans:
     return SecureKMeans(
         data.k,
+        protocol=case.protocol,
         init=data.start,
         n_parties=case.parties,
         partition=case.partition,
@@ -98,5 +106,7 @@ def test_same_clusters_as_scikit_learn(case):
 
 def test_the_quick_cases_are_of_the_matrix_and_cover_its_sides():
     assert set(MATRIX) >= QUICK
-    for field in Case._fields:
-        assert {getattr(c, field) for c in QUICK} == {getattr(c, field) for c in MATRIX}, field
+    for protocol in FAMILIES:
+        quick, whole = ([case for case in cases if case.protocol == protocol] for cases in (QUICK, MATRIX))
+        for field in Case._fields:
+            assert {getattr(c, field) for c in quick} == {getattr(c, field) for c in whole}, field

@@ -42,12 +42,13 @@ def test_a_planted_opening_of_the_counts_is_caught(monkeypatch):
 
 
 def test_a_planted_extra_recipient_is_caught(monkeypatch):
-    opening = SecureNN.open
+    opening = SecureNN.open_parts
 
-    def generous(self, value, to, *args, **kwargs):
-        return opening(self, value, self.me.world.data_ranks if len(to) == 1 else to, *args, **kwargs)
+    def generous(self, value, parts, *args):
+        everybody = self.me.world.data_ranks
+        return opening(self, value, [part._replace(to=everybody) for part in parts], *args)
 
-    monkeypatch.setattr(SecureNN, "open", generous)
+    monkeypatch.setattr(SecureNN, "open_parts", generous)
     with pytest.raises(AssertionError):
         check_disclosures(STUDIES["vertical"])
 

@@ -24,8 +24,10 @@ __all__ = ["Usage", "run_processes"]
 #: Let glibc keep freed blocks instead of handing them back: fresh pages cost more than the arithmetic on them.
 #: And no worker needs BLAS, whose threads would only be in the way.
 ENVIRONMENT = {
-    "MALLOC_MMAP_THRESHOLD_": str(1 << 28),
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 25),  # the most that glibc accepts
     "MALLOC_TRIM_THRESHOLD_": str(1 << 29),
+    "MALLOC_TOP_PAD_": str(1 << 25),
     "OPENBLAS_NUM_THREADS": "1",
 }
 

@@ -75,7 +75,8 @@ class _Counter:
         self.schedule = task.schedule or tournament(self.k)
         # as `OneTime.score_width` and `OneTime.sum_width`
         self.w = min(-(-(self.problem.distance_bits + 2) // 4) * 4, 64)
-        self.u = self.problem.rows.bit_length() + max(self.problem.half).bit_length() + 2
+        rows = self.problem.rows
+        self.u = max(rows.bit_length() + max(self.problem.half).bit_length() + 2, table_bits(rows))
 
     def nothing(self) -> Cost:
         return Cost(0, [0] * (self.p + 1))

@@ -89,6 +89,16 @@ def add_packed(total, packed, size, mask):
         for i in range(count):
             total[i] = (total[i] + plane[i]) & mask
         return
+    if size == 5:
+        low, high = packed[: 4 * count].view(np.uint32), packed[4 * count : 5 * count]
+        for i in range(count):
+            total[i] = (total[i] + (np.uint64(low[i]) | (np.uint64(high[i]) << np.uint64(32)))) & mask
+        return
+    if size == 6:
+        low, next2 = packed[: 4 * count].view(np.uint32), packed[4 * count : 6 * count].view(np.uint16)
+        for i in range(count):
+            total[i] = (total[i] + (np.uint64(low[i]) | (np.uint64(next2[i]) << np.uint64(32)))) & mask
+        return
     at = 0
     shift = 0
     if size >= 4:
@@ -116,6 +126,21 @@ def unpack(out, packed, size, mask):
         plane = packed[: 8 * count].view(np.uint64)
         for i in range(count):
             out[i] = plane[i] & mask
+        return
+    if size == 4:
+        low = packed[: 4 * count].view(np.uint32)
+        for i in range(count):
+            out[i] = np.uint64(low[i]) & mask
+        return
+    if size == 5:
+        low, high = packed[: 4 * count].view(np.uint32), packed[4 * count : 5 * count]
+        for i in range(count):
+            out[i] = (np.uint64(low[i]) | (np.uint64(high[i]) << np.uint64(32))) & mask
+        return
+    if size == 6:
+        low, next2 = packed[: 4 * count].view(np.uint32), packed[4 * count : 6 * count].view(np.uint16)
+        for i in range(count):
+            out[i] = (np.uint64(low[i]) | (np.uint64(next2[i]) << np.uint64(32))) & mask
         return
     for start in range(0, count, 1024):
         stop = min(start + 1024, count)

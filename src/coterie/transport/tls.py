@@ -21,7 +21,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -287,13 +287,13 @@ class TlsChannel(Channel):
         at, size = 0, len(buffer)
         try:
             while at < size:
-                count = sock.recv_into(buffer[at:])
-                if count == 0:
+                count = sock.read(size - at, buffer[at:])  # recv_into with fewer layers: one call a TLS record
+                if not count:
                     raise PeerLost(f"{peer} has closed its connection without a word", peer)
-                at += count
+                at += cast(int, count)
         except TimeoutError as error:
             raise PeerLost(f"{peer} has been silent for {self._patience:g} seconds", peer) from error
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: this side has closed it
             raise PeerLost(f"the connection from {peer} broke ({type(error).__name__})", peer) from error
 
     def _raise_last_words(self, peer: int) -> None:

@@ -14,7 +14,7 @@ from coterie.protocols.numerics import reciprocals
 from coterie.protocols.onetime.bits import ONES, Literal, bit_products, products_of
 from coterie.protocols.onetime.centers import Centers, mask_centers, movement
 from coterie.protocols.onetime.labelling import one_hot, select_words, tournament
-from coterie.protocols.onetime.means import lift, mean_times_power, open_places, reciprocal_table, truncate
+from coterie.protocols.onetime.means import lift, mean_times_power, open_places, reciprocal_table, table_bits, truncate
 from coterie.protocols.onetime.sign import signs_of_differences
 from coterie.protocols.onetime.table import Block, Table, block_scores, block_sums, block_words, enter
 from coterie.ring import Words
@@ -65,8 +65,10 @@ class OneTime(Family):
 
     @property
     def sum_width(self) -> int:
-        """u: bits that hold the sum of a column over all rows, its sign, and one more."""
-        return self.problem.rows.bit_length() + max(self.problem.half).bit_length() + 2
+        """u: bits that hold the sum of a column over all rows, its sign, and one more; and a place in the table
+        of reciprocals."""
+        rows = self.problem.rows
+        return max(rows.bit_length() + max(self.problem.half).bit_length() + 2, table_bits(rows))
 
     @property
     def schedule(self) -> tuple[int, ...]:

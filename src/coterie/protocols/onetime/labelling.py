@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from coterie.protocols.onetime.bits import ONES, Literal, Terms, bit_products, products_of
 from coterie.protocols.onetime.sign import signs_of_differences
-from coterie.protocols.onetime.steps import Step, bits, words
+from coterie.protocols.onetime.steps import Step, bits, raw_words, words
 from coterie.ring.bitslice import masked_difference, select_by_bits
 from coterie.sharing import Party, open_bits, open_words
 from coterie.transport import metered
@@ -72,6 +72,8 @@ def bracket(clusters: int, schedule: tuple[int, ...]) -> tuple[Bracket, ...]:
     nodes = [[c] for c in range(clusters)]
     levels = []
     for size in schedule:
+        if size < 2 or len(nodes) < 2:
+            raise ValueError(f"the schedule {schedule} has a level without opponents for {clusters} clusters")
         starts = list(range(0, len(nodes), size))
         members = [list(range(a, min(a + size, len(nodes)))) for a in starts]
         pairs = [(i, j) for group in members for i in group for j in group if i < j]
@@ -220,7 +222,7 @@ def select_words(
     step = Step(
         me,
         "select",
-        {"rho": bits(rows, numbers // 64), "m": words(rows, numbers, width=width)},
+        {"rho": bits(rows, numbers // 64), "m": raw_words(rows, numbers)},
         {"rho words": words(rows, numbers, width=width), "rho m": words(rows, numbers, width=width)},
     )
     rho, m = step.free("rho"), step.free("m")

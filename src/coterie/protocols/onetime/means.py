@@ -23,7 +23,7 @@ from coterie.ring.bitslice import xor_lookup
 from coterie.sharing import Party, Shared, open_bits, open_words
 from coterie.transport import metered
 
-__all__ = ["lift", "mean_times_power", "open_places", "truncate"]
+__all__ = ["lift", "mean_times_power", "open_places", "reciprocal_table", "table_bits", "truncate"]
 
 Words = NDArray[np.uint64]
 RING = WordRing(64)
@@ -42,6 +42,7 @@ def reciprocal_table(rows: int, g: int) -> Words:
 
 
 def table_bits(rows: int) -> int:
+    """m: there are 2^m places in the table, at least the 64 that a word holds."""
     return max(6, rows.bit_length())
 
 

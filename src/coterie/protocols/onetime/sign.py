@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.protocols.onetime.bits import Terms, bit_products, literals, products_of
-from coterie.protocols.onetime.steps import Step, bits, shorts, words
+from coterie.protocols.onetime.steps import Step, bits, raw_words, shorts
 from coterie.ring.bitslice import lookup, masked_difference, thermometer, words_to_bits
 from coterie.sharing import Party, open_words
 from coterie.transport import metered
@@ -114,7 +114,7 @@ def signs_of_differences(
     step = Step(
         me,
         "sign",
-        {"R": words(total, width=width)},
+        {"R": raw_words(total)},
         {"tables": shorts(digits, total), "msb": bits(count)},
     )
     r = step.free("R")

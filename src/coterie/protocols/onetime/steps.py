@@ -17,7 +17,7 @@ from coterie.errors import MaterialReused, ProtocolError
 from coterie.ring.bitslice import add_packed, pack_difference, packed_bytes, unpack, wire_size
 from coterie.sharing import Masked, Party
 
-__all__ = ["Part", "Step", "bits", "shorts", "words"]
+__all__ = ["Part", "Step", "bits", "raw_words", "shorts", "words"]
 
 
 class Part:
@@ -32,6 +32,12 @@ class Part:
 def words(*shape: int, width: int) -> Part:
     """Shares over Z_2^width."""
     return Part("words", shape, width)
+
+
+def raw_words(*shape: int) -> Part:
+    """Uniform words of 64 bits, of which kernels use the lower ones: for free parts in bulk, which stay as the
+    stream gives them."""
+    return Part("raw", shape, 64)
 
 
 def bits(*shape: int) -> Part:
@@ -122,7 +128,10 @@ class Step:
         return mine
 
     def send(self) -> None:
-        """At the helper: the correction leaves."""
+        """At the helper: the correction leaves, once every part of it is made."""
+        missing = [name for name in self._parts if name not in self._free and name not in self._taken]
+        if missing:
+            raise ProtocolError(f"{missing[0]} of {self.purpose} was not dealt")
         self.me.channel.send(self._receiver, self._correction, dealt=True)
 
     def _sum(self, name: str, runs: list[NDArray[np.uint8]]) -> NDArray[Any]:
@@ -141,7 +150,7 @@ class Step:
         views = [self._viewed(part, stretch) for stretch in stretches]
         combined = views[0]
         for view in views[1:]:
-            combined = combined ^ view
+            combined = combined + view if part.kind == "raw" else combined ^ view
         return combined
 
     @staticmethod

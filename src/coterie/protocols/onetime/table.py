@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from coterie.protocols.interface import Holding, Ints
 from coterie.protocols.onetime.centers import Centers
-from coterie.protocols.onetime.steps import Step, bits, words
+from coterie.protocols.onetime.steps import Step, bits, raw_words, words
 from coterie.ring.bitslice import bits_to_words, two_products, two_sums
 from coterie.sharing import Masked, Party, Secret, broadcast_masked, open_bits, open_words, receive_masked
 from coterie.transport import metered
@@ -183,7 +183,7 @@ def block_sums(me: Party, table: Table, block: Block, h: Words, clusters: int, w
     3. They compute (H - U)^T X in the clear; everybody adds [U]^T E + [U^T A].
     """
     rows, d = clusters - 1, table.holding.d
-    step = Step(me, "sums", {"U": words(rows, block.numbers, width=width)}, {"UA": words(rows, d, width=width)})
+    step = Step(me, "sums", {"U": raw_words(rows, block.numbers)}, {"UA": words(rows, d, width=width)})
     u = step.free("U")
     if me.is_helper:
         product = np.zeros((rows, d), np.uint64)

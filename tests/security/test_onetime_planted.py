@@ -1,0 +1,322 @@
+"""Planted bugs: each check of what parties of `onetime` see must fail when the protection it is about is gone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from coterie.errors import MaterialReused, ProtocolError
+from coterie.protocols.interface import Family, Part
+from coterie.protocols.onetime import OneTime
+from coterie.protocols.onetime import table as table_module
+from coterie.protocols.onetime.steps import Step, words
+from coterie.randomness import Dealing, Streams
+from coterie.ring import Array
+from coterie.sharing import Masked, Party, gate
+from tests.security.onetime_fits import (
+    RESTLESS,
+    STUDIES,
+    blobs,
+    check_helper_hears_notes_only,
+    check_labels_reach_holders_only,
+    check_no_frame_is_sent_twice,
+    fitted,
+)
+from tests.security.onetime_primitives import (
+    ALL_PAIRS,
+    ARG_MIN,
+    BIT_PRODUCTS,
+    BITS_TO_WORDS,
+    CENTERS,
+    CHOOSE,
+    LIFT,
+    MEAN,
+    OPENINGS,
+    PLACES,
+    SELECT,
+    SIGN,
+    SUMS,
+    TABLE,
+    TOURNAMENT,
+    TRUNCATE,
+    TWO_BITS_TO_WORDS,
+    TWO_MEANS,
+    TWO_SELECTIONS,
+    TWO_SIGNS,
+    TWO_TABLES,
+    Primitive,
+    check_opening,
+    check_sums_reach_holders_only,
+    check_view,
+)
+from tests.support import run
+
+
+def named(value: object) -> str | None:
+    return value.name if isinstance(value, Primitive) else None
+
+
+# -- one mask for a vector ---------------------------------------------------------------------------------
+
+MASKING = [SIGN, BIT_PRODUCTS, SELECT, TOURNAMENT, ALL_PAIRS, CENTERS, BITS_TO_WORDS, SUMS, PLACES, MEAN, LIFT,
+           TRUNCATE, ARG_MIN, CHOOSE]  # fmt: skip
+#: Every mask of every step, by the step's purpose, and where it is used.
+MASKS = [
+    (SIGN, "sign", "R"), (SIGN, "sign tree", "masks"), (SELECT, "select", "rho"), (SELECT, "select", "m"),
+    (ALL_PAIRS, "winners", "masks"), (TOURNAMENT, "joined winners", "masks"), (CENTERS, "centers", "B"),
+    (BITS_TO_WORDS, "bits to words", "rho"), (SUMS, "sums", "U"), (PLACES, "places", "s"), (MEAN, "mean", "rho"),
+    (MEAN, "mean", "R"), (LIFT, "lift", "R"), (TRUNCATE, "truncation", "R"), (TRUNCATE, "truncation", "masks"),
+]  # fmt: skip
+
+
+def one_element_for_all(monkeypatch: pytest.MonkeyPatch, purpose: str = "", mask: str = "") -> None:
+    """The uniform parts of a step are one element, repeated; at the helper likewise, so that results are right."""
+    free = Step.free
+
+    def repeated(self: Step, name: str) -> Array:
+        whole = free(self, name)
+        chosen = purpose in ("", self.purpose) and mask in ("", name)
+        return np.full_like(whole, whole.flat[0]) if chosen else whole
+
+    monkeypatch.setattr(Step, "free", repeated)
+
+
+@pytest.mark.parametrize("p", [2, 3])
+@pytest.mark.parametrize("primitive", MASKING, ids=named)
+def test_one_mask_for_a_vector_is_caught(monkeypatch, primitive, p):
+    one_element_for_all(monkeypatch)
+    with pytest.raises(AssertionError, match="not uniform"):
+        check_view(primitive, p, {1})
+
+
+@pytest.mark.parametrize(("primitive", "purpose", "mask"), MASKS, ids=named)
+def test_any_single_mask_repeated_is_caught(monkeypatch, primitive, purpose, mask):
+    one_element_for_all(monkeypatch, purpose, mask)
+    with pytest.raises(AssertionError, match="not uniform"):
+        check_view(primitive, 2, {1})
+
+
+def test_one_data_mask_for_a_table_is_caught(monkeypatch):
+    mask = table_module.data_mask
+    monkeypatch.setattr(table_module, "data_mask", lambda *args: np.full_like(mask(*args), mask(*args)[0]))
+    with pytest.raises(AssertionError, match="not uniform"):
+        check_view(TABLE, 2, {1})
+
+
+# -- material used twice -----------------------------------------------------------------------------------
+
+
+def check_material_serves_once() -> None:
+    """A step gives each part out once, and a mask masks one value, of its size, once."""
+
+    def role(me: Party) -> None:
+        step = Step(me, "a test", {"m": words(8, width=8), "unread": words(8, width=8)}, {"v": words(8, width=8)})
+        mask = step.free("m")
+        if me.is_helper:
+            step.correct("v", mask)
+            step.send()
+            return
+        step.bound("v")
+        with pytest.raises(ProtocolError, match="no mask"):
+            step.masked("v", mask)
+        with pytest.raises(ProtocolError, match="no mask"):
+            step.masked("m", mask[:4])
+        with pytest.raises(MaterialReused):
+            step.masked("unread", mask)
+        step.masked("m", mask)
+        for again in (lambda: step.masked("m", mask), lambda: step.free("m"), lambda: step.bound("v")):
+            with pytest.raises(MaterialReused):
+                again()
+
+    try:
+        run(2, role)
+    except Exception as error:
+        raise AssertionError("material served twice") from error
+
+
+def test_material_serves_once():
+    check_material_serves_once()
+
+
+def test_a_mask_that_is_not_consumed_is_caught(monkeypatch):
+    monkeypatch.setattr(Step, "masked", lambda self, name, blinded: Masked(blinded))
+    with pytest.raises(AssertionError, match="served twice"):
+        check_material_serves_once()
+
+
+def test_a_step_that_gives_a_mask_twice_is_caught(monkeypatch):
+    give = Step._sum
+
+    def forgetful(self: Step, name: str, runs: list[Array]) -> Array:
+        self._taken.discard(name)
+        return give(self, name, runs)
+
+    monkeypatch.setattr(Step, "_sum", forgetful)
+    with pytest.raises(AssertionError, match="served twice"):
+        check_material_serves_once()
+
+
+def again(monkeypatch: pytest.MonkeyPatch, purpose: str, mask: str) -> None:
+    """The first of the masks with this name serves all steps of this purpose."""
+    free, kept = Step.free, {}
+
+    def remembered(self: Step, name: str) -> Array:
+        fresh = free(self, name)
+        return kept.setdefault(self.me.streams, fresh) if (self.purpose, name) == (purpose, mask) else fresh
+
+    monkeypatch.setattr(Step, "free", remembered)
+
+
+@pytest.mark.parametrize("p", [2, 3])
+@pytest.mark.parametrize(
+    ("primitive", "purpose", "mask"),
+    [
+        (TWO_SIGNS, "sign", "R"),
+        (TWO_SIGNS, "sign tree", "masks"),
+        (TWO_SELECTIONS, "select", "rho"),
+        (TWO_SELECTIONS, "select", "m"),
+        (TWO_BITS_TO_WORDS, "bits to words", "rho"),
+        (TWO_MEANS, "mean", "rho"),
+        (TWO_MEANS, "mean", "R"),
+        (CENTERS, "centers", "B"),
+    ],
+    ids=named,
+)
+def test_a_mask_that_serves_two_steps_is_caught(monkeypatch, primitive, purpose, mask, p):
+    check_view(primitive, p, {1})
+    again(monkeypatch, purpose, mask)
+    with pytest.raises(AssertionError, match=r"frames of .* not uniform"):
+        check_view(primitive, p, {1})
+
+
+def test_a_stream_read_twice_is_caught(monkeypatch):
+    """All steps of a block read on in one stream; here each of them starts it anew."""
+    read_on = Streams.dealt_run
+
+    def anew(self: Streams, party: int) -> Any:
+        self._runs.clear()
+        return read_on(self, party)
+
+    monkeypatch.setattr(Streams, "dealt_run", anew)
+    with pytest.raises(AssertionError, match="not uniform"):
+        check_view(TWO_SIGNS, 2, {1})
+
+
+def test_one_data_mask_for_two_tables_is_caught(monkeypatch):
+    monkeypatch.setattr(Streams, "new_value", lambda self: 1)
+    with pytest.raises(AssertionError, match="frames of"):
+        check_view(TWO_TABLES, 2, {1})
+
+
+def test_one_data_mask_for_two_blocks_is_caught(monkeypatch):
+    lasting = Streams.lasting
+    monkeypatch.setattr(Streams, "lasting", lambda self, party, value, block: lasting(self, party, value, 0))
+    with pytest.raises(AssertionError, match="frames of"):
+        check_view(TABLE, 2, {1})
+
+
+@pytest.mark.parametrize("study", RESTLESS.values(), ids=RESTLESS)
+def test_iterations_that_repeat_addresses_are_caught(monkeypatch, study):
+    """Steps start from zero in every iteration, so the iteration must be part of the address."""
+
+    def begin(self: Streams, phase: int) -> None:
+        self._steps.clear()
+        self._runs.clear()
+        self._blocks = 0
+
+    monkeypatch.setattr(Streams, "begin", begin)
+    with pytest.raises(AssertionError, match="sent twice"):
+        check_no_frame_is_sent_twice(study, blobs(study))
+
+
+# -- what is dealt -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "primitive", [SIGN, BIT_PRODUCTS, SELECT, BITS_TO_WORDS, PLACES, MEAN, LIFT, TRUNCATE], ids=named
+)
+def test_a_correction_that_subtracts_nothing_is_caught(monkeypatch, primitive):
+    """If what the others expand is all zero, the receiver of the correction learns the masks themselves."""
+    init = Step.__init__
+
+    def bare(self: Step, me: Party, *args: Any) -> None:
+        init(self, me, *args)
+        if me.rank != self._receiver:
+            for run in getattr(self, "_other_runs", []):
+                run[:] = 0
+
+    monkeypatch.setattr(Step, "__init__", bare)
+    with pytest.raises(AssertionError, match=r"from P0(: |, .*)not uniform"):
+        for viewer in (1, 2):  # one of them receives
+            check_view(primitive, 2, {viewer})
+
+
+# -- openings ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", OPENINGS)
+def test_a_missing_zero_sharing_is_caught(monkeypatch, name):
+    monkeypatch.setattr(gate, "zero_shares", lambda me, ring, shape, purpose: ring.zeros(shape))
+    with pytest.raises(AssertionError, match="share of the"):
+        check_opening(name)
+
+
+def test_an_array_sent_to_the_helper_is_caught(monkeypatch):
+    monkeypatch.setattr(OneTime, "open_stop_bit", Family.open_stop_bit)
+    with pytest.raises(AssertionError, match="received an array"):
+        check_helper_hears_notes_only(STUDIES["horizontal"], fitted(STUDIES["horizontal"]))
+
+
+@pytest.mark.parametrize("name", ["lanes", "lanes, three parties"])
+def test_an_array_sent_to_the_helper_on_a_lane_is_caught(monkeypatch, name):
+    """A data party that says something before it takes its correction."""
+
+    class Chatty(Step):
+        def __init__(self, me: Party, purpose: str, *parts: Any) -> None:
+            if purpose == "sums" and me.rank == 1:
+                me.channel.send(0, np.zeros(1, np.uint8))
+            if purpose == "sums" and me.is_helper:
+                me.channel.receive(1, np.uint8, (1,))
+            super().__init__(me, purpose, *parts)
+
+    monkeypatch.setattr(table_module, "Step", Chatty)
+    with pytest.raises(AssertionError, match="received an array"):
+        check_helper_hears_notes_only(STUDIES[name], fitted(STUDIES[name]))
+
+
+def test_a_note_too_many_is_caught(monkeypatch):
+    receiver = Dealing.next_receiver
+
+    def talkative(self: Dealing, size: int) -> int:
+        if self.rank == 1 and self.streams.phase == 2:
+            self.channel.tell(2, True)
+        if self.rank == 2 and self.streams.phase == 2:
+            self.channel.hear(1)
+        return receiver(self, size)
+
+    monkeypatch.setattr(Dealing, "next_receiver", talkative)
+    with pytest.raises(AssertionError):
+        check_helper_hears_notes_only(STUDIES["horizontal"], fitted(STUDIES["horizontal"]))
+
+
+def test_a_block_opened_to_everybody_is_caught(monkeypatch):
+    opening = table_module.open_words
+    monkeypatch.setattr(table_module, "open_words", lambda me, masked, width, to: opening(me, masked, width))
+    with pytest.raises(AssertionError):
+        check_sums_reach_holders_only()
+
+
+@pytest.mark.parametrize("name", ["horizontal", "mixed, three parties"])
+def test_labels_opened_to_everybody_are_caught(monkeypatch, name):
+    opening = OneTime.open_parts
+
+    def generous(self: OneTime, value: Any, parts: list[Part], what: str, reason: str) -> Any:
+        if what == "labels":
+            parts = [Part(part.index, self.me.world.data_ranks, part.detail) for part in parts]
+        return opening(self, value, parts, what, reason)
+
+    monkeypatch.setattr(OneTime, "open_parts", generous)
+    with pytest.raises(AssertionError):
+        check_labels_reach_holders_only(STUDIES[name], fitted(STUDIES[name]))
