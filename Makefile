@@ -29,9 +29,10 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(STAMP)         ## rounds beside the paper's table; time, bytes and memory beside scikit-learn
+bench: $(STAMP)         ## rounds beside the paper's; one table beside scikit-learn; growth as plots
 	$(BIN)/python benchmarks/rounds.py
-	$(BIN)/python benchmarks/kmeans.py --protocol securenn
+	$(BIN)/python benchmarks/table.py --large
+	$(BIN)/python benchmarks/growth.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -56,14 +56,14 @@ def workloads(quick: bool, large: bool) -> list[tuple[Workload, int]]:
     chosen = [
         (Workload(10_000, 2, 4, protocol="securenn"), 10),
         (Workload(10_000, 2, 4, protocol="securenn", counts="revealed"), 10),
-        (Workload(10_000, 2, 4), 42),
-        (Workload(10_000, 2, 4, counts="revealed"), 42),
-        (Workload(10_000, 2, 4, parties=3), 22),
+        (Workload(10_000, 2, 4), 12),
+        (Workload(10_000, 2, 4, counts="revealed"), 12),
+        (Workload(10_000, 2, 4, parties=3), 12),
         (Workload(100_000, 8, 8), 22),
     ]
     if not quick:
         chosen += [
-            (Workload(10_000, 2, 4, link="lan"), 22),
+            (Workload(10_000, 2, 4, link="lan"), 12),
             (Workload(100_000, 2, 4), 22),
             (Workload(100_000, 2, 5, partition="vertical", link="wan"), 10),
             (Workload(100_000, 2, 5, partition="vertical", labels="revealed", link="wan"), 10),
