@@ -14,7 +14,7 @@ from coterie import SecureKMeans
 from coterie.protocols import FAMILIES
 from tests.datasets import MARGIN, STARTS, DataSet, data_set, iterations_of_lloyd
 
-PARTIES = (2, 3, 5)
+PARTIES = (2, 3, 5, 8)
 #: How the data lie, and what the parties may learn: SHK-means with both divisions everywhere, and SVK-means.
 WAYS = [
     *((*way, "private") for way in product(("horizontal", "vertical", "mixed"), ("secret", "revealed"))),
@@ -48,6 +48,8 @@ QUICK = {
     Case("securenn", "breast cancer", 2, "horizontal", "revealed", "private", "memory"),
     Case("securenn", "breast cancer", 3, "vertical", "secret", "revealed", "memory"),
     Case("securenn", "digits", 2, "vertical", "secret", "revealed", "memory"),
+    Case("securenn", "paper", 8, "horizontal", "revealed", "private", "memory"),
+    Case("onetime", "wine", 8, "horizontal", "secret", "private", "memory"),
     Case("onetime", "paper", 3, "horizontal", "secret", "private", "memory"),
     Case("onetime", "iris", 5, "mixed", "secret", "private", "memory"),
     Case("onetime", "wine", 2, "vertical", "secret", "revealed", "memory"),
@@ -110,3 +112,15 @@ def test_the_quick_cases_are_of_the_matrix_and_cover_its_sides():
         quick, whole = ([case for case in cases if case.protocol == protocol] for cases in (QUICK, MATRIX))
         for field in Case._fields:
             assert {getattr(c, field) for c in quick} == {getattr(c, field) for c in whole}, field
+
+
+@pytest.mark.parametrize("parties", [2, pytest.param(8, marks=pytest.mark.slow)])
+def test_same_clusters_as_scikit_learn_on_a_hundred_thousand_rows(parties):
+    random = np.random.RandomState(5)
+    middles = random.uniform(-10, 10, (8, 8))
+    x = middles[random.randint(0, 8, 100_000)] + random.normal(size=(100_000, 8))
+    start = x[:8]
+    plain = KMeans(8, init=start, n_init=1, algorithm="lloyd").fit(x)
+    secure = SecureKMeans(8, init=start, n_parties=parties).fit(x)
+    np.testing.assert_array_equal(secure.labels_, plain.labels_)
+    assert np.abs(secure.cluster_centers_ - plain.cluster_centers_).max() < 1e-3

@@ -29,7 +29,7 @@ OPTIONS = [
     )
     if labels == "private" or partition == "vertical"
 ]
-PROTOCOLS = [pytest.param(name, marks=() if name == "securenn" else pytest.mark.slow) for name in FAMILIES]
+PROTOCOLS = list(FAMILIES)
 
 Entry = tuple[str, tuple[str, ...], int | None]
 

@@ -8,7 +8,7 @@ import pytest
 from coterie import SecureKMeans
 from coterie.data import split
 from coterie.protocols import FAMILIES
-from tests.clustering.comparison import WAYS, way_name
+from tests.clustering.comparison import WAYS, assert_equals_oracle, way_name
 
 RANDOM = np.random.RandomState(3)
 X = RANDOM.uniform(-1, 1, (23, 5))
@@ -131,3 +131,12 @@ def test_the_winner_of_several_restarts_is_the_best_of_them(way):
     np.testing.assert_array_equal(best.cluster_centers_, winner.cluster_centers_)
     assert best.inertia_ == winner.inertia_
     assert best.n_iter_ == max(single.n_iter_ for single in singles)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("partition", ["horizontal", "vertical"])
+def test_a_million_rows_equal_the_oracle(partition):
+    """Blocks on lanes; sums of twenty bits more than a row's."""
+    x = np.random.RandomState(1).uniform(-1, 1, (1_000_000, 2))
+    model = SecureKMeans(4, partition=partition, max_iter=3, tol=0, bounds=[(-1, 1)] * 2, init=x[:4]).fit(x)
+    assert_equals_oracle(model, split(x, partition, 2))

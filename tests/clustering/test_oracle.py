@@ -60,6 +60,10 @@ CASES: dict[str, tuple[np.ndarray, dict[str, Any]]] = {
 PARTIES = [(2, "revealed"), (3, "shared"), (5, "revealed")]
 #: What every case runs in `make test`: each partition, each division, SVK-means, shared centres.
 QUICK = [
+    ("onetime", PARTIES[1], {"partition": "horizontal", "counts": "secret"}),
+    ("onetime", PARTIES[0], {"partition": "mixed", "counts": "secret"}),
+    ("onetime", PARTIES[0], {"partition": "vertical", "counts": "revealed"}),
+    ("onetime", PARTIES[1], {"partition": "vertical", "labels": "revealed"}),
     ("securenn", PARTIES[0], {"partition": "horizontal", "counts": "secret"}),
     ("securenn", PARTIES[1], {"partition": "mixed", "counts": "revealed"}),
     ("securenn", PARTIES[0], {"partition": "vertical", "labels": "revealed"}),
