@@ -25,14 +25,19 @@ def paper_points(seed: int = 0) -> np.ndarray:
 
 def main() -> None:
     x = paper_points()
-    runs = [
+    ways = [
         ("SHK-means, rows split, counts secret", {"partition": "horizontal"}),
         ("SHK-means, rows split, counts revealed", {"partition": "horizontal", "counts": "revealed"}),
         ("SHK-means, a column each, labels private", {"partition": "vertical"}),
         ("SVK-means, a column each, labels revealed", {"partition": "vertical", "labels": "revealed"}),
     ]
+    runs = [
+        (f"{protocol:9} {title}", {"protocol": protocol, **options})
+        for protocol in ("onetime", "securenn")
+        for title, options in ways
+    ]
     print("The paper's example: 400 points of Alice (P1) and Bob (P2), a helper (P0), TLS on loopback\n")
-    print(f"{'':44}{'seconds':>8}{'iterations':>11}{'rounds':>8}{'KiB sent':>10}{'labels':>10}{'centres off by':>16}")
+    print(f"{'':54}{'seconds':>8}{'iterations':>11}{'rounds':>8}{'KiB sent':>10}{'labels':>10}{'centres off by':>16}")
     for title, options in runs:
         started = time.perf_counter()
         secure = SecureKMeans(4, transport="tls", random_state=2, tol=0, **options).fit(x)
@@ -43,7 +48,7 @@ def main() -> None:
         sent = sum(secure.traffic_.bytes_sent.values()) / 1024
         verdict = "equal" if differing == 0 else f"{differing} differ"
         print(
-            f"{title:44}{seconds:8.1f}{secure.n_iter_:11d}{secure.traffic_.rounds:8d}{sent:10.0f}{verdict:>10}{off:16.1e}"
+            f"{title:54}{seconds:8.1f}{secure.n_iter_:11d}{secure.traffic_.rounds:8d}{sent:10.0f}{verdict:>10}{off:16.1e}"
         )
     print("\nCompared with scikit-learn's KMeans on the pooled data, from the same starting rows.")
     print("What the first of these runs disclosed, and to whom:")
