@@ -17,12 +17,13 @@ from coterie.protocols.onetime.labelling import one_hot, select_words, tournamen
 from coterie.protocols.onetime.means import lift, mean_times_power, open_places, reciprocal_table, table_bits, truncate
 from coterie.protocols.onetime.sign import signs_of_differences
 from coterie.protocols.onetime.table import Block, Table, block_scores, block_sums, block_words, enter
+from coterie.protocols.words import WORDS, contributed, known, opened
 from coterie.ring import Words
-from coterie.sharing import Party, Secret, Shared, open_parts, open_to, zero_shares
+from coterie.sharing import Party, Secret, Shared, open_to
 
 __all__ = ["Labels", "OneTime"]
 
-WORDS, BITS = Words(64), Words(1)
+BITS = Words(1)
 Bulk = NDArray[np.uint64]
 
 
@@ -77,20 +78,13 @@ class OneTime(Family):
     # -- into secrecy ------------------------------------------------------------------------------------
 
     def contribute(self, own: Ints | None, shape: tuple[int, ...]) -> Secret:
-        me = self.me
-        if me.is_helper:
-            return self._wrapped(me.hollow(WORDS, shape))
-        share = WORDS.zeros(shape) if own is None else WORDS.encode(own)
-        return self._wrapped(me.shared(WORDS, WORDS.add(share, zero_shares(me, WORDS, shape, "input"))))
+        return self._wrapped(contributed(self.me, own, shape))
 
     def table(self, own: Ints | None, holding: Holding) -> Table:
         return enter(self.me, own, holding, self.problem.block_rows)
 
     def public(self, values: Ints) -> Secret:
-        me = self.me
-        if me.is_helper:
-            return self._wrapped(me.hollow(WORDS, np.shape(values)))
-        return self._wrapped(me.shared(WORDS, WORDS.encode(values) if me.lead else WORDS.zeros(np.shape(values))))
+        return self._wrapped(known(self.me, values))
 
     def pick(self, rows: Secret, numbers: Sequence[int]) -> Centers:
         """What a party holds of a row is its share of it."""
@@ -266,16 +260,10 @@ class OneTime(Family):
 
     def at_most(self, value: Secret, threshold: int) -> Shared:
         """1 - [threshold < value], as a bit (1, 1)."""
-        less = self._less(_shared(value), self.public_scalar(threshold))
+        less = self._less(_shared(value), known(self.me, np.array([threshold])))
         if self.me.is_helper:
             return self.me.hollow(BITS, (1, 1))
         return self.me.shared(BITS, less ^ np.uint8(self.me.lead))
-
-    def public_scalar(self, value: int) -> Shared:
-        me = self.me
-        if me.is_helper:
-            return me.hollow(WORDS, (1,))
-        return me.shared(WORDS, WORDS.encode(np.array([value if me.lead else 0])))
 
     def _less(self, left: Shared, right: Shared) -> NDArray[np.uint8]:
         """<right < left> for scalars, (1, 1)."""
@@ -346,15 +334,15 @@ class OneTime(Family):
 
     def open_parts(self, value: Secret, parts: Sequence[Part], what: str, reason: str) -> list[Ints | None]:
         shared = _shared(value)
-        opened = open_parts(self.me, [(shared[part.index], part.to, part.detail) for part in parts], what, reason)
-        return [None if one is None else self._number(shared, one) for one in opened]
+        values = opened(self.me, shared, parts, what, reason)
+        return [None if one is None else self._number(shared, one) for one in values]
 
     @staticmethod
-    def _number(shared: Shared, opened: NDArray[Any]) -> Ints:
+    def _number(shared: Shared, elements: NDArray[Any]) -> Ints:
         if shared.ring == BITS:  # the bits of a number, lowest first
-            return (opened.astype(np.int64) << np.arange(opened.shape[-1])).sum(axis=-1)
+            return (elements.astype(np.int64) << np.arange(elements.shape[-1])).sum(axis=-1)
         assert isinstance(shared.ring, Words)
-        return shared.ring.signed(opened)
+        return shared.ring.signed(elements)
 
     def export(self, value: Secret) -> dict[str, NDArray[np.uint64]]:
         """Words as they are; one-hot labels as XOR shares (n, k) of bits."""

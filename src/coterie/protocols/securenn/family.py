@@ -17,12 +17,10 @@ from coterie.protocols.securenn.labelling import arg_min, label_samples
 from coterie.protocols.securenn.products import matrix_product, select_share, square
 from coterie.protocols.securenn.sign import drelu
 from coterie.protocols.securenn.truncation import truncate
-from coterie.ring import Words
-from coterie.sharing import Party, Secret, Shared, concatenate, open_parts, zero_shares
+from coterie.protocols.words import WORDS, contributed, known, opened
+from coterie.sharing import Party, Secret, Shared, concatenate
 
 __all__ = ["SecureNN"]
-
-WORDS = Words(64)
 
 
 def _shared(value: Secret) -> Shared:
@@ -37,18 +35,10 @@ class SecureNN(Family):
     divisions: ClassVar[dict[str, Division]] = {"secret": "quotient", "revealed": "reciprocal"}
 
     def contribute(self, own: Ints | None, shape: tuple[int, ...]) -> Shared:
-        """What a party holds is its share; a fresh sharing of zero on top makes every share uniform."""
-        me = self.me
-        if me.is_helper:
-            return me.hollow(WORDS, shape)
-        share = WORDS.zeros(shape) if own is None else WORDS.encode(own)
-        return me.shared(WORDS, WORDS.add(share, zero_shares(me, WORDS, shape, "input")))
+        return contributed(self.me, own, shape)
 
     def public(self, values: Ints) -> Shared:
-        me = self.me
-        if me.is_helper:
-            return me.hollow(WORDS, np.shape(values))
-        return me.shared(WORDS, WORDS.encode(values) if me.lead else WORDS.zeros(np.shape(values)))
+        return known(self.me, values)
 
     def pick(self, rows: Secret, numbers: Sequence[int]) -> Shared:
         return _shared(rows)[list(numbers)]
@@ -126,9 +116,8 @@ class SecureNN(Family):
         return _shared(first) + _shared(second)
 
     def open_parts(self, value: Secret, parts: Sequence[Part], what: str, reason: str) -> list[Ints | None]:
-        shared = _shared(value)
-        opened = open_parts(self.me, [(shared[part.index], part.to, part.detail) for part in parts], what, reason)
-        return [None if one is None else WORDS.signed(one) for one in opened]
+        values = opened(self.me, _shared(value), parts, what, reason)
+        return [None if one is None else WORDS.signed(one) for one in values]
 
     def export(self, value: Secret) -> dict[str, NDArray[np.uint64]]:
         return {"words": _shared(value).share}
