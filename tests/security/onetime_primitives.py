@@ -23,6 +23,7 @@ from coterie.protocols.onetime.labelling import all_pairs, one_hot, select_words
 from coterie.protocols.onetime.means import lift, mean_times_power, open_places, reciprocal_table, truncate
 from coterie.protocols.onetime.sign import signs_of_differences
 from coterie.protocols.onetime.table import Block, Table, block_scores, block_sums, block_words, enter
+from coterie.protocols.words import known
 from coterie.randomness import Streams
 from coterie.ring import Array, Words
 from coterie.sharing import Party
@@ -358,7 +359,7 @@ def _open_labels(me: Party) -> Any:
 
 def _open_stop_bits(me: Party) -> Any:
     family = OneTime(me, Problem(4096, 3, (3,), 4096))
-    return [family.open_stop_bit(family.public_scalar(5), 7, "a test") for _ in range(64)]
+    return [family.open_stop_bit(known(family.me, np.array([5])), 7, "a test") for _ in range(64)]
 
 
 OPENINGS = {"labels": (_open_labels, (4096, 2), 1), "stop bits": (_open_stop_bits, (1, 1), True)}

@@ -15,8 +15,8 @@ from coterie.clustering import Outcome
 from coterie.data import gather
 from coterie.local.job import Job, Report
 from coterie.local.threads import run_threads
+from coterie.protocols import words
 from coterie.protocols.plaintext import Plain
-from coterie.protocols.securenn import family
 from coterie.randomness import Dealing, Dealt, Streams
 from coterie.ring import Array, Words
 from coterie.sharing import Party, Shared
@@ -62,7 +62,7 @@ def test_no_frame_holds_the_canary(study):
 
 def test_a_frame_that_holds_the_canary_is_found(monkeypatch):
     """Without masks and zero-sharings, P1's share of a difference from P2's row is P1's own row."""
-    monkeypatch.setattr(family, "zero_shares", lambda me, ring, shape, purpose: ring.zeros(shape))
+    monkeypatch.setattr(words, "zero_shares", lambda me, ring, shape, purpose: ring.zeros(shape))
     monkeypatch.setattr(
         Dealing,
         "uniform",
