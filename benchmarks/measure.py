@@ -65,9 +65,9 @@ class Measured:
 
 
 def points(n: int, d: int, k: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Uniform points, on which k-means goes on for long, and k of them to start from."""
+    """Uniform points and, to start from, the k nearest to one corner: k-means goes on for long from there."""
     x = np.random.default_rng(seed).uniform(-1, 1, (n, d))
-    return x, x[np.linspace(0, n - 1, k).astype(int)]
+    return x, x[np.argsort(x.sum(axis=1))[:k]]
 
 
 def secure_fit(work: Workload, x: np.ndarray, start: np.ndarray, iterations: int) -> tuple[Task, list[Report], Usage]:
@@ -113,17 +113,18 @@ def plain_slope(x: np.ndarray, start: np.ndarray, short: int, long: int) -> floa
 
 
 def measure(work: Workload, short: int = 2, long: int = 12, repeats: int = 1) -> Measured:
-    """Run a workload and scikit-learn beside it. With `repeats` the best slope of several is taken."""
+    """Run a workload and scikit-learn beside it. With `repeats`, the slope is that between the best times."""
     x, start = points(work.n, work.d, work.k)
     _, plain = plain_fit(x, start, long)
     assert plain.n_iter_ == long, f"k-means converges after {plain.n_iter_} iterations: measure fewer"
-    slopes = []
+    quick, slow = [], []
     for _ in range(repeats):
         _, _, few = secure_fit(work, x, start, short)
         began = time.perf_counter()
         task, reports, many = secure_fit(work, x, start, long)
         wall = time.perf_counter() - began
-        slopes.append((max(many.seconds) - max(few.seconds)) / (long - short))
+        quick.append(max(few.seconds))
+        slow.append(max(many.seconds))
     traffic = Traffic.together([r.outcome.traffic for r in reports if r.outcome.traffic is not None])
     labels, centers = np.full(work.n, -1), np.zeros((work.k, work.d))
     for report in reports[1:]:
@@ -135,7 +136,7 @@ def measure(work: Workload, short: int = 2, long: int = 12, repeats: int = 1) ->
         expected = forecast(task, work.parties, long, LINKS[work.link], "max_iter")
     return Measured(
         seconds=max(many.seconds),
-        slope=min(slopes),
+        slope=(min(slow) - min(quick)) / (long - short),
         start_up=wall - max(many.seconds),
         iterations=reports[1].outcome.n_iter,
         traffic=traffic,

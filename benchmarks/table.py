@@ -54,16 +54,16 @@ def row(work: Workload, m: Measured, long: int) -> list[str]:
 def workloads(quick: bool, large: bool) -> list[tuple[Workload, int]]:
     """Each with the number of iterations of its longer run."""
     chosen = [
-        (Workload(10_000, 2, 4, protocol="securenn"), 10),
-        (Workload(10_000, 2, 4, protocol="securenn", counts="revealed"), 10),
-        (Workload(10_000, 2, 4), 12),
-        (Workload(10_000, 2, 4, counts="revealed"), 12),
-        (Workload(10_000, 2, 4, parties=3), 12),
+        (Workload(10_000, 2, 4, protocol="securenn"), 12),
+        (Workload(10_000, 2, 4, protocol="securenn", counts="revealed"), 12),
+        (Workload(10_000, 2, 4), 22),
+        (Workload(10_000, 2, 4, counts="revealed"), 22),
+        (Workload(10_000, 2, 4, parties=3), 22),
         (Workload(100_000, 8, 8), 22),
     ]
     if not quick:
         chosen += [
-            (Workload(10_000, 2, 4, link="lan"), 12),
+            (Workload(10_000, 2, 4, link="lan"), 22),
             (Workload(100_000, 2, 4), 22),
             (Workload(100_000, 2, 5, partition="vertical", link="wan"), 10),
             (Workload(100_000, 2, 5, partition="vertical", labels="revealed", link="wan"), 10),
@@ -82,7 +82,7 @@ def main() -> None:
     lines = ["| " + " | ".join(HEAD) + " |", "|" + "---|" * len(HEAD)]
     print("\n".join(lines), flush=True)
     for work, long in workloads(arguments.quick, arguments.large):
-        lines.append("| " + " | ".join(row(work, measure(work, 2, long), long)) + " |")
+        lines.append("| " + " | ".join(row(work, measure(work, 2, long, repeats=3), long)) + " |")
         print(lines[-1], flush=True)
     if arguments.peers:
         peers = Path(__file__).parent / "peers" / "run.py"

@@ -2,6 +2,10 @@
 
 CoterieError
 ├── InputError (ValueError)       data or an argument is wrong; says which and what to do
+│   └── DataError                 an organisation's data is wrong; names the source, row and column
+├── StudyError                    a study file, signature, key or model does not hold up
+├── PolicyError                   an organisation's policy forbids what the study asks for
+├── Interrupted                   this party was told to stop; the run can be resumed
 ├── TransportError                something between the parties went wrong
 │   ├── PeerUnreachable           a peer could not be reached in the first place
 │   ├── PeerLost                  a peer was there and is gone, or has gone silent
@@ -23,13 +27,17 @@ from __future__ import annotations
 __all__ = [
     "AuthenticationError",
     "CoterieError",
+    "DataError",
     "FrameError",
     "InputError",
+    "Interrupted",
     "MaterialReused",
     "PartyFailed",
     "PeerLost",
     "PeerUnreachable",
+    "PolicyError",
     "ProtocolError",
+    "StudyError",
     "TransportError",
     "WrongLength",
     "WrongSequence",
@@ -39,9 +47,11 @@ __all__ = [
 
 
 class CoterieError(Exception):
-    """Base of the tree. `party` is the party at which it was raised, once that is known."""
+    """Base of the tree. `party` is the party at which it was raised, once that is known. `exit_code` is what the
+    command line ends with."""
 
     party: str | None = None
+    exit_code: int = 70
 
     def __str__(self) -> str:
         text = super().__str__()
@@ -50,6 +60,32 @@ class CoterieError(Exception):
 
 class InputError(CoterieError, ValueError):
     """Data or an argument is wrong."""
+
+    exit_code = 2
+
+
+class DataError(InputError):
+    """An organisation's data is wrong: the source, row and column are named, never the value."""
+
+    exit_code = 3
+
+
+class StudyError(CoterieError):
+    """A study file, a signature, a key or a model does not hold up."""
+
+    exit_code = 4
+
+
+class PolicyError(CoterieError):
+    """An organisation's policy forbids what the study asks for. The rule is named."""
+
+    exit_code = 5
+
+
+class Interrupted(CoterieError):
+    """This party was told to stop. Started again, with all the others, the run goes on."""
+
+    exit_code = 10
 
 
 class TransportError(CoterieError):
@@ -63,17 +99,25 @@ class TransportError(CoterieError):
 class PeerUnreachable(TransportError):
     """A peer could not be reached."""
 
+    exit_code = 6
+
 
 class PeerLost(TransportError):
     """A peer was there and is gone, or has gone silent."""
+
+    exit_code = 7
 
 
 class AuthenticationError(TransportError):
     """A peer is not who the agreement says."""
 
+    exit_code = 8
+
 
 class FrameError(TransportError):
     """A frame is not the one expected."""
+
+    exit_code = 9
 
 
 class WrongSession(FrameError):
@@ -94,6 +138,8 @@ class WrongLength(FrameError):
 
 class ProtocolError(CoterieError):
     """A rule of the protocols was broken."""
+
+    exit_code = 9
 
 
 class MaterialReused(ProtocolError):

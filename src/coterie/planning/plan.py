@@ -19,6 +19,8 @@ __all__ = ["Plan", "check_plan", "planned"]
 BLOCK_COMPARISONS = {"onetime": 3 << 16, "securenn": 1 << 17}
 #: Rows from which on two blocks overlap to advantage.
 ROWS_FOR_TWO = 16_384
+#: Seconds below which a lane for a single block (so that the stop test need not wait for it) costs more than it saves.
+QUICK_ROUND_TRIP = 1e-3
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -58,6 +60,8 @@ def planned(task: Task, parties: int, wanted: object, link: Link = LINKS["loopba
         blocks = -(-blocks // 2) * 2  # as many for either lane
     block = plan.block_rows or max(64, -(-n // blocks // 64) * 64)
     lanes = min(2, -(-n // block)) if plan.lanes is None else plan.lanes
+    if plan.lanes is None and lanes == 1 and link.round_trip < QUICK_ROUND_TRIP:
+        lanes = 0
     task = msgspec.structs.replace(task, block_rows=block, lanes=lanes)
     if task.protocol != "onetime":
         return task

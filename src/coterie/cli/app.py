@@ -1,0 +1,67 @@
+"""The command `coterie`: its verbs, and how what goes wrong becomes an exit code and a sentence."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, cast
+
+import typer
+
+from coterie import __version__
+from coterie.cli.console import Console
+from coterie.errors import CoterieError
+
+__all__ = ["app", "main"]
+
+#: Beside the codes of `errors`: usage, and what should not have happened.
+USAGE, INTERNAL = 2, 70
+HELP = """k-means across organisations, with nobody's data leaving home.
+
+Try it:         coterie demo, coterie simulate FILE
+Agree:          coterie identity, coterie study
+Run together:   coterie preflight, coterie run, coterie predict
+Look back:      coterie audit
+
+Exit codes: 0 done, 2 usage, 3 data, 4 study, 5 policy, 6 peer unreachable, 7 peer died, 8 authentication,
+9 protocol violation, 10 interrupted (resumable), 70 internal.
+"""
+app = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"coterie {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    context: typer.Context,
+    quiet: bool = typer.Option(False, "--quiet", "-q", help="Say nothing but errors."),
+    json: bool = typer.Option(False, "--json", help="One JSON object a line, for machines."),
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Say which version."),  # noqa: ARG001
+) -> None:
+    context.obj = Console(quiet=quiet, json=json)
+
+
+def main(arguments: list[str] | None = None) -> Any:
+    """Run the command line and end with the documented exit code."""
+    try:
+        code = app(arguments, standalone_mode=False)
+    except typer.Abort:
+        code = _say("interrupted", 10)
+    except typer.TyperException as error:
+        cast(Any, error).show()
+        code = USAGE
+    except CoterieError as error:
+        code = _say(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        code = _say("interrupted; started again, with all the others, a run goes on", 10)
+    except Exception as error:  # never a traceback: it may show what a local variable holds
+        code = _say(f"internal error ({type(error).__name__}); please report what you were doing", INTERNAL)
+    sys.exit(code or 0)
+
+
+def _say(message: str, code: int) -> int:
+    Console().error(message, code)
+    return code

@@ -1,0 +1,1 @@
+"""What a party shows: tables, plots and the HTML report."""
