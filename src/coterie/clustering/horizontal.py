@@ -5,6 +5,8 @@ Rows, columns or a patchwork of cells: the data enter as one shared table, so ev
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from coterie.clustering.task import Task
 from coterie.protocols import Family
 from coterie.protocols.interface import Ints
@@ -16,8 +18,11 @@ COUNTS = "the division takes the counts in the clear"
 STOP = "everybody must know whether to go on"
 
 
-def shk_means(family: Family, task: Task, rows: Secret, centers: Secret) -> tuple[Secret, Secret, int]:
-    """Centres, labels for those centres, and the number of iterations, from the given start.
+def shk_means(
+    family: Family, task: Task, rows: Secret, centers: Secret, done: int, iterated: Callable[[int, Secret], None]
+) -> tuple[Secret, Secret, int]:
+    """Centres, labels for those centres, and the number of iterations, from the given start or, where so many
+    iterations are `done`, from the centres they led to. `iterated` is told of each that another follows.
 
     The paper labels (line 2) at the top of the loop and tests (line 9) at its end. Here the labels are
     made at the end, together with the test: then they belong to the final centres when the loop stops.
@@ -25,8 +30,8 @@ def shk_means(family: Family, task: Task, rows: Secret, centers: Secret) -> tupl
     me = family.me
     labels = family.first_labels(rows, centers)
     me.channel.mark_iteration()
-    iteration = 0
-    for iteration in range(1, task.max_iter + 1):
+    iteration = done
+    for iteration in range(done + 1, task.max_iter + 1):
         me.ledger.iteration = iteration
         me.streams.begin(me.streams.phase + 1)
         old, centers = centers, new_centers(family, task, rows, labels, centers)
@@ -35,6 +40,8 @@ def shk_means(family: Family, task: Task, rows: Secret, centers: Secret) -> tupl
         me.channel.mark_iteration()
         if stop:
             break
+        if iteration < task.max_iter:
+            iterated(iteration, centers)
     me.ledger.iteration = None
     return centers, labels, iteration
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
@@ -16,12 +17,13 @@ from coterie.ring import FixedPoint
 from coterie.sharing import Disclosure, Secret
 from coterie.transport import Traffic
 
-__all__ = ["Outcome", "Task", "distinct_rows"]
+__all__ = ["Outcome", "Point", "Task", "Watch", "distinct_rows"]
 
 
 class Task(msgspec.Struct, frozen=True):
     """Public, and the same at every role. `starts`: per restart the k row numbers that the centres start
-    from; empty where `centers_given` (k x d, encoded) says it instead, or where rows are only labelled."""
+    from; empty where `centers_given` (k x d, encoded) says it instead, or where rows are only labelled.
+    `least`: what a smaller cluster is stays closed; its rows are labelled -1."""
 
     protocol: str
     clusters: int
@@ -34,6 +36,7 @@ class Task(msgspec.Struct, frozen=True):
     centers_given: tuple[tuple[int, ...], ...] = ()
     max_iter: int = 300
     tol: float = 1e-4
+    least: int = 1
     block_rows: int = 1 << 14
     lanes: int = 0
     schedule: tuple[int, ...] = ()
@@ -49,6 +52,28 @@ class Task(msgspec.Struct, frozen=True):
         return min(math.floor(math.ldexp(self.tol, 2 * self.encoding.f)), (1 << 61) - 1)
 
 
+class Point(msgspec.Struct):
+    """Where a fit can be taken up again, at one role: the restart it is in, the iterations done in it, the most that
+    any restart took, and what this role holds of the centres and of the best centres so far. The helper holds nothing
+    of either; SVK-means' centres are this party's own columns."""
+
+    start: int
+    iteration: int
+    most: int = 0
+    centers: dict[str, NDArray[np.uint64]] | None = None
+    best: dict[str, NDArray[np.uint64]] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Point {self.start}, {self.iteration}>"  # never a share
+
+
+class Watch:
+    """Told how a fit goes on. This one does nothing."""
+
+    def iterated(self, point: Callable[[], Point]) -> None:
+        """An iteration is done and another follows."""
+
+
 class Outcome(msgspec.Struct):
     """What one role knows at the end. Whole numbers are encoded; `rows` and `columns` say which labels
     and which columns of the centres are this role's to know. `kept` are its shares."""
@@ -59,6 +84,7 @@ class Outcome(msgspec.Struct):
     rows: NDArray[np.bool_] | None = None
     labels: Ints | None = None
     counts: Ints | None = None
+    suppressed: NDArray[np.bool_] | None = None
     inertia: float | None = None
     kept: dict[str, Secret] = {}
     disclosures: list[Disclosure] = []

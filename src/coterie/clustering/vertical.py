@@ -6,6 +6,8 @@ parties. Runs only when asked for.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from coterie.clustering.horizontal import STOP
@@ -18,15 +20,22 @@ __all__ = ["local_distances", "local_means", "svk_means"]
 LABELS = "each party updates its own columns by the labels"
 
 
-def svk_means(family: Family, task: Task, own: Ints | None, centers: Ints | None) -> tuple[Ints | None, int]:
-    """A party's columns of the centres and the number of iterations, from the given start.
+def svk_means(
+    family: Family,
+    task: Task,
+    own: Ints | None,
+    centers: Ints | None,
+    done: int,
+    iterated: Callable[[int, Ints | None], None],
+) -> tuple[Ints | None, int]:
+    """A party's columns of the centres and the number of iterations; `done` and `iterated` as for SHK-means.
 
     `own` (n, own columns) and `centers` (k, own columns) are None at the helper.
     """
     me, shape = family.me, (task.layout.n, task.clusters)
     me.channel.mark_iteration()
-    iteration = 0
-    for iteration in range(1, task.max_iter + 1):
+    iteration = done
+    for iteration in range(done + 1, task.max_iter + 1):
         me.ledger.iteration = iteration
         me.streams.begin(me.streams.phase + 1)
         # lines 2 to 5: distances, each party its own part; ArgMin; the labels to every data party
@@ -43,6 +52,8 @@ def svk_means(family: Family, task: Task, own: Ints | None, centers: Ints | None
         me.channel.mark_iteration()
         if stop:
             break
+        if iteration < task.max_iter:
+            iterated(iteration, centers)
     me.ledger.iteration = None
     return centers, iteration
 

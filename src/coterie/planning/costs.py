@@ -17,7 +17,7 @@ from coterie.protocols.onetime.bits import Terms
 from coterie.protocols.onetime.labelling import bracket, tournament
 from coterie.protocols.onetime.means import borrow_terms, table_bits
 from coterie.protocols.onetime.sign import tree_of
-from coterie.protocols.onetime.table import blocks_of
+from coterie.protocols.onetime.table import Block, blocks_of
 from coterie.ring.bitslice import packed_bytes
 from coterie.transport import HEADER_BYTES
 from coterie.transport.links import Link
@@ -184,44 +184,79 @@ class _Counter:
             labelling = labelling.beside(self.stop_test())
         return cost.then(self.truncation(cells, g)).then(self.masked_centers()).then(labelling)
 
+    def revealing_iteration(self, stop: bool) -> Cost:
+        """SVK-means: labels of distances that the parties have computed in the clear, opened; the stop test after
+        them. All else is local."""
+        cost = self.nothing()
+        for block in self.blocks:
+            cost = cost.beside(self.labels(block.numbers))
+        cost = cost.then(self.opened(self.task.layout.n * self.label_bits))
+        return cost.then(self.signs(1, 64, 64)).then(self.opened(1)) if stop else cost
+
+    def begin(self) -> Cost:
+        """The data enter; SHK-means labels them for the first time."""
+        if self.task.labels == "revealed":
+            return self.entry()
+        return self.entry().then(self.masked_centers()).then(self.labelling(counted=True))
+
+    def loop(self, stop: bool) -> Cost:
+        return self.revealing_iteration(stop) if self.task.labels == "revealed" else self.iteration(stop)
+
+    def end(self) -> Cost:
+        """What is opened; SVK-means labels for the final centres first."""
+        if self.task.labels == "revealed":
+            return self.masked_centers().then(self.labelling(counted=False)).then(self.results())
+        return self.results()
+
+    @property
+    def label_bits(self) -> int:
+        return max(self.k - 1, 0).bit_length()
+
     def entry(self) -> Cost:
         """Every owner broadcasts its masked cells, block by block."""
         sent = [0] * (self.p + 1)
         for block in self.blocks:
-            owners = self.task.layout.owners_of(block.rows)
             for j in block.holders:
-                sent[j] += (self.p - 1) * (HEADER_BYTES + 8 * int((owners == j).sum()))
+                sent[j] += (self.p - 1) * (HEADER_BYTES + 8 * self.cells(block, j))
         return Cost(1, sent)
 
+    def cells(self, block: Block, owner: int) -> int:
+        """How many cells of a block one of its holders has."""
+        if len(block.holders) == 1:
+            return len(block.rows) * self.d
+        if self.task.layout.partition == "vertical":
+            return len(block.rows) * len(self.task.layout.columns[owner - 1])
+        return int((self.task.layout.owners_of(block.rows) == owner).sum())
+
     def results(self) -> Cost:
-        """Centres, labels and inertia to those who may have them."""
-        cost = self.nothing()
+        """Centres, labels and inertia to those who may have them; no cluster suppressed."""
+        cost, least = self.nothing(), self.task.least
+        if least > 1:
+            cost = self.lifted(self.k).then(self.signs(1, -(-self.k // 64) * 64, 64)).then(self.opened(self.k))
+        centers = self.nothing()
         for columns, to in self.task.layout.center_groups(self.p):
             cost = cost.beside(self.opened(8 * self.k * len(columns), to=to))
-        width = max(self.k - 1, 0).bit_length()
         labels = self.nothing()
         for rows, holders in self.task.layout.label_groups(self.p):
-            labels = labels.beside(self.opened(len(rows) * width, to=holders))
+            labels = labels.beside(self.opened(len(rows) * self.label_bits, to=holders))
         cost = cost.then(labels).then(self.opened(16))
-        if self.task.counts == "revealed":
-            cost = cost.then(self.opened(8 * self.k)).then(self.sums())
+        if self.task.counts == "revealed" and self.task.labels == "private":
+            cost = cost.then(self.opened(8 * self.k))
         return cost
 
 
 def forecast(task: Task, parties: int, iterations: int, link: Link, ended_by: Literal["stop", "max_iter"]) -> Forecast:
-    """The cost of a fit of `onetime` with private labels, revealed centres and one start."""
+    """The cost of a fit of `onetime` with revealed centres and one start."""
     counter = _Counter(task, parties)
-    one = counter.iteration(stop=True)
-    whole = counter.entry().then(counter.masked_centers()).then(counter.labelling(counted=True))
+    one = counter.loop(stop=True)
+    around = counter.begin().then(counter.end())  # what comes before and after the iterations; labels all rows once
     full = iterations if ended_by == "stop" else iterations - 1
-    whole = whole.then(one.times(full))
+    whole = around.then(one.times(full))
     if ended_by == "max_iter":
-        whole = whole.then(counter.iteration(stop=False))
-    whole = whole.then(counter.results())
+        whole = whole.then(counter.loop(stop=False))
     names = [f"P{j}" for j in range(parties + 1)]
     comparisons = _comparisons(counter)
     slope = seconds(task, one, comparisons, link)
-    start = seconds(task, whole, comparisons, link) - slope * max(iterations - 1, 0)
     return Forecast(
         rounds=whole.rounds,
         rounds_per_iteration=one.rounds,
@@ -229,7 +264,7 @@ def forecast(task: Task, parties: int, iterations: int, link: Link, ended_by: Li
         bytes_per_iteration=dict(zip(names, one.sent, strict=True)),
         comparisons_per_iteration=comparisons,
         memory=_memory(counter, names),
-        seconds=start + slope * max(iterations - 1, 0),
+        seconds=seconds(task, around, comparisons, link) + slope * iterations,
         seconds_per_iteration=slope,
     )
 

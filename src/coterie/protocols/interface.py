@@ -128,6 +128,10 @@ class Family(ABC):
         return self.means(*self.sums(rows, labels), old)
 
     @abstractmethod
+    def counts(self, labels: Secret) -> Secret:
+        """How many rows each cluster has (k,)."""
+
+    @abstractmethod
     def sums(self, rows: Secret, labels: Secret) -> tuple[Secret, Secret]:
         """Of each cluster, the sum of its rows (k, d) and how many they are (k,)."""
 
@@ -144,8 +148,8 @@ class Family(ABC):
         """The total squared distance between old and new centres, a scalar (1,)."""
 
     @abstractmethod
-    def at_most(self, value: Secret, threshold: int) -> Secret:
-        """One bit (1,): is the scalar at most the public threshold?"""
+    def at_most(self, values: Secret, threshold: int) -> Secret:
+        """One bit for each of the values (m,): is it at most the public threshold?"""
 
     def relabel(
         self, rows: Secret, centers: Secret, old: Secret, threshold: int | None, reason: str
@@ -169,8 +173,9 @@ class Family(ABC):
         """The index of the least entry of each row (n,), the lowest where several are."""
 
     @abstractmethod
-    def index(self, labels: Secret) -> Secret:
-        """One-hot labels (n, k) as numbers (n,)."""
+    def index(self, labels: Secret, numbers: Ints | None = None) -> Secret:
+        """One-hot labels (n, k) as numbers (n,): 0 to k - 1 or, from `numbers` (k,), what each cluster is to be
+        called, 0 to k. They are public to the data parties; the helper passes any."""
 
     # -- restarts ----------------------------------------------------------------------------------------
 
@@ -182,6 +187,10 @@ class Family(ABC):
     @abstractmethod
     def choose(self, first: Secret, second: Secret, pairs: Sequence[tuple[Secret, Secret]]) -> list[Secret]:
         """Of each pair the left one if the scalar `first` is at most `second`, else the right one."""
+
+    @abstractmethod
+    def keep(self, values: Secret, kept: Ints | None) -> Secret:
+        """The values (k, ...) where `kept` (k,), public to the data parties, is 1, and 0 where it is 0."""
 
     @abstractmethod
     def truncate(self, value: Secret, bits: int) -> Secret:

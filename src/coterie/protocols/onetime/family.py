@@ -17,7 +17,7 @@ from coterie.protocols.onetime.labelling import one_hot, select_words, tournamen
 from coterie.protocols.onetime.means import lift, mean_times_power, open_places, reciprocal_table, table_bits, truncate
 from coterie.protocols.onetime.sign import signs_of_differences
 from coterie.protocols.onetime.table import Block, Table, block_scores, block_sums, block_words, enter
-from coterie.protocols.words import WORDS, contributed, known, opened
+from coterie.protocols.words import WORDS, contributed, kept_only, known, opened
 from coterie.ring import Words
 from coterie.sharing import Party, Secret, Shared, open_to
 
@@ -165,41 +165,42 @@ class OneTime(Family):
         ]
         return self.index(self._gathered(blocks, n, me.in_blocks(len(blocks), work))())
 
-    def index(self, labels: Secret) -> Shared:
+    def index(self, labels: Secret, numbers: Ints | None = None) -> Shared:
         """The bits of a row's label are XORs of its one-hot bits: (n, bits), lowest first."""
         held = _labels(labels)
         me, k = self.me, self.problem.clusters
-        width = max(k - 1, 0).bit_length()
+        width = (k if numbers is not None else max(k - 1, 0)).bit_length()
+        called = np.arange(k) if numbers is None else numbers
         if me.is_helper:
             return me.hollow(BITS, (held.n, width))
         out = np.zeros((held.n, width), np.uint8)
         for block, hot in zip(held.blocks, held.hot, strict=True):
             for bit in range(width):
-                total = np.bitwise_xor.reduce(hot[[c for c in range(k) if c >> bit & 1]], axis=0)
+                total = np.bitwise_xor.reduce(hot[np.flatnonzero(called >> bit & 1)], axis=0)
                 out[block.rows, bit] = np.unpackbits(total.view(np.uint8), bitorder="little")[: len(block.rows)]
         return me.shared(BITS, out)
 
     # -- new centres -------------------------------------------------------------------------------------
 
     def sums(self, rows: Secret, labels: Secret) -> tuple[Shared, Shared]:
-        counts = self._counts(_labels(labels))
+        counts = self.counts(labels)
         return self._start_sums(rows, _labels(labels))(), counts
 
-    def _counts(self, labels: Labels) -> Shared:
+    def counts(self, labels: Secret) -> Shared:
         """[t] (k,) modulo 2^u, the last from the others and n."""
-        me, k, u = self.me, self.problem.clusters, Words(self.sum_width)
-        if labels.words is None and k > 1:
+        held, me, k, u = _labels(labels), self.me, self.problem.clusters, Words(self.sum_width)
+        if held.words is None and k > 1:
             done = me.in_blocks(
-                len(labels.blocks),
-                lambda here, b: block_words(here, labels.hot[b], labels.blocks[b], k, self.sum_width),
+                len(held.blocks),
+                lambda here, b: block_words(here, held.hot[b], held.blocks[b], k, self.sum_width),
             )
-            labels.words = done()
+            held.words = done()
         if me.is_helper:
             return me.hollow(u, (k,))
         counted = np.zeros(k, np.uint64)
-        for h in labels.words or []:
+        for h in held.words or []:
             counted[:-1] += h.sum(axis=1, dtype=np.uint64)
-        counted[-1:] = (labels.n if me.lead else 0) - counted[:-1].sum(dtype=np.uint64, keepdims=True)
+        counted[-1:] = (held.n if me.lead else 0) - counted[:-1].sum(dtype=np.uint64, keepdims=True)
         return me.shared(u, u.reduce(counted))
 
     def _start_sums(self, rows: Secret, labels: Labels) -> Callable[[], Shared]:
@@ -227,7 +228,7 @@ class OneTime(Family):
 
     def new_means(self, rows: Secret, labels: Secret, old: Secret) -> Centers:
         """As `sums` and `means`; the counts are looked up while the sums are under way."""
-        counts = self._counts(_labels(labels))
+        counts = self.counts(labels)
         sums = self._start_sums(rows, _labels(labels))
         look_up = open_places(self.me, counts, self.problem.rows)
         return self._mean(look_up, sums, old)
@@ -258,21 +259,25 @@ class OneTime(Family):
         mask_centers(self.me, _centers(new))
         return movement(self.me, _centers(old), _centers(new))
 
-    def at_most(self, value: Secret, threshold: int) -> Shared:
-        """1 - [threshold < value], as a bit (1, 1)."""
-        less = self._less(_shared(value), known(self.me, np.array([threshold])))
+    def at_most(self, values: Secret, threshold: int) -> Shared:
+        """1 - [threshold < value], each as a bit: (m, 1)."""
+        value = lift(self.me, _shared(values)) if _shared(values).ring != WORDS else _shared(values)
+        less = self._less(value, known(self.me, np.full(value.size, threshold)))
         if self.me.is_helper:
-            return self.me.hollow(BITS, (1, 1))
+            return self.me.hollow(BITS, (value.size, 1))
         return self.me.shared(BITS, less ^ np.uint8(self.me.lead))
 
     def _less(self, left: Shared, right: Shared) -> NDArray[np.uint8]:
-        """<right < left> for scalars, (1, 1)."""
-        z = None
+        """<right < left> for each of m values, (m, 1)."""
+        (m,) = left.shape
+        numbers, z = -(-m // 64) * 64, None
         if not self.me.is_helper:
-            z = np.zeros((2, 64), np.uint64)
-            z[0, 0], z[1, 0] = left.share[0], right.share[0]
-        sign = signs_of_differences(self.me, z, np.array([0]), np.array([1]), 64, 64)
-        return np.empty((1, 1), np.uint8) if self.me.is_helper else (sign & np.uint64(1)).astype(np.uint8)
+            z = np.zeros((2, numbers), np.uint64)
+            z[0, :m], z[1, :m] = left.share, right.share
+        sign = signs_of_differences(self.me, z, np.array([0]), np.array([1]), numbers, 64)
+        if self.me.is_helper:
+            return np.empty((m, 1), np.uint8)
+        return np.unpackbits(sign.view(np.uint8), bitorder="little")[:m, None]
 
     def open_stop_bit(self, movement: Secret, threshold: int, reason: str) -> bool:
         """The bit is opened among the data parties; P1 tells the helper, which receives no array."""
@@ -323,6 +328,9 @@ class OneTime(Family):
         if me.is_helper:
             return self._wrapped(left)
         return self._wrapped(me.shared(WORDS, left.share + product[0, : left.size].reshape(left.shape)))
+
+    def keep(self, values: Secret, kept: Ints | None) -> Secret:
+        return self._wrapped(kept_only(_shared(values), kept))
 
     def truncate(self, value: Secret, bits: int) -> Shared:
         return truncate(self.me, _shared(value), bits)

@@ -58,11 +58,15 @@ class Plaintext(Family):
     def arg_min(self, values: Secret) -> Plain:
         return Plain(_whole(values).argmin(axis=1))
 
-    def index(self, labels: Secret) -> Plain:
-        return Plain(_whole(labels).argmax(axis=1))
+    def index(self, labels: Secret, numbers: Ints | None = None) -> Plain:
+        index = _whole(labels).argmax(axis=1)
+        return Plain(index if numbers is None else numbers[index])
+
+    def counts(self, labels: Secret) -> Plain:
+        return Plain(_whole(labels).sum(axis=0))
 
     def sums(self, rows: Secret, labels: Secret) -> tuple[Plain, Plain]:
-        return Plain(_whole(labels).T @ _whole(rows)), Plain(_whole(labels).sum(axis=0))
+        return Plain(_whole(labels).T @ _whole(rows)), self.counts(labels)
 
     def means(self, sums: Secret, counts: Secret, old: Secret) -> Plain:
         means = MEANS[self._divisions["secret"]]
@@ -75,8 +79,8 @@ class Plaintext(Family):
     def movement(self, old: Secret, new: Secret) -> Plain:
         return Plain(((_whole(old) - _whole(new)) ** 2).sum().reshape(1))
 
-    def at_most(self, value: Secret, threshold: int) -> Plain:
-        return Plain((_whole(value) <= threshold).astype(np.int64))
+    def at_most(self, values: Secret, threshold: int) -> Plain:
+        return Plain((_whole(values) <= threshold).astype(np.int64))
 
     def objective(self, sums: Secret, counts: Secret, centers: Secret) -> Plain:
         shift, c = self.problem.objective_shift, _whole(centers)
@@ -87,6 +91,11 @@ class Plaintext(Family):
     def choose(self, first: Secret, second: Secret, pairs: Sequence[tuple[Secret, Secret]]) -> list[Secret]:
         left = bool((_whole(first) <= _whole(second)).item())
         return [a if left else b for a, b in pairs]
+
+    def keep(self, values: Secret, kept: Ints | None) -> Plain:
+        assert kept is not None
+        whole = _whole(values)
+        return Plain(whole * kept.reshape(-1, *[1] * (whole.ndim - 1)))
 
     def truncate(self, value: Secret, bits: int) -> Plain:
         return Plain(truncated(_whole(value), bits))

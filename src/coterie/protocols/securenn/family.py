@@ -17,7 +17,7 @@ from coterie.protocols.securenn.labelling import arg_min, label_samples
 from coterie.protocols.securenn.products import matrix_product, select_share, square
 from coterie.protocols.securenn.sign import drelu
 from coterie.protocols.securenn.truncation import truncate
-from coterie.protocols.words import WORDS, contributed, known, opened
+from coterie.protocols.words import WORDS, contributed, kept_only, known, opened
 from coterie.sharing import Party, Secret, Shared, concatenate
 
 __all__ = ["SecureNN"]
@@ -55,13 +55,15 @@ class SecureNN(Family):
         blocks = [rows[at : at + size] for at in range(0, max(rows.shape[0], 1), size)]
         return concatenate(self.me.in_blocks(len(blocks), lambda me, b: labelling(me, blocks[b]))())
 
-    def index(self, labels: Secret) -> Shared:
+    def index(self, labels: Secret, numbers: Ints | None = None) -> Shared:
         one_hot = _shared(labels)
-        return (one_hot * np.arange(one_hot.shape[1])).sum(1)
+        return (one_hot * (np.arange(one_hot.shape[1]) if numbers is None else numbers)).sum(1)
+
+    def counts(self, labels: Secret) -> Shared:
+        return _shared(labels).sum(0)
 
     def sums(self, rows: Secret, labels: Secret) -> tuple[Shared, Shared]:
-        one_hot = _shared(labels)
-        return matrix_product(self.me, one_hot.transpose(), _shared(rows)), one_hot.sum(0)
+        return matrix_product(self.me, _shared(labels).transpose(), _shared(rows)), self.counts(labels)
 
     def means(self, sums: Secret, counts: Secret, old: Secret) -> Shared:
         """Signed means by the Division of non-negative numbers: `quotient_means` of numerics, secretly.
@@ -89,8 +91,8 @@ class SecureNN(Family):
         moved = square(self.me, _shared(old) - _shared(new))
         return moved.reshape(1, moved.size).sum(1)
 
-    def at_most(self, value: Secret, threshold: int) -> Shared:
-        return drelu(self.me, threshold - _shared(value))
+    def at_most(self, values: Secret, threshold: int) -> Shared:
+        return drelu(self.me, threshold - _shared(values))
 
     def objective(self, sums: Secret, counts: Secret, centers: Secret) -> Shared:
         shift = self.problem.objective_shift
@@ -108,6 +110,9 @@ class SecureNN(Family):
             parts.append(chosen[at : at + math.prod(shape)].reshape(*shape))
             at += math.prod(shape)
         return parts
+
+    def keep(self, values: Secret, kept: Ints | None) -> Shared:
+        return kept_only(_shared(values), kept)
 
     def truncate(self, value: Secret, bits: int) -> Shared:
         return truncate(self.me, _shared(value), bits)
