@@ -20,7 +20,8 @@ import numpy as np
 from coterie.transport import HEADER_BYTES, Channel, Stamp, World
 from coterie.transport.certificates import Credentials, create_credentials
 from coterie.transport.channel import CONTROL, Header, dtype_code
-from coterie.transport.tls import Listener, Peer, TlsChannel, connect, connect_lanes
+from coterie.transport.meeting import Listener, Peer, connect, connect_lanes
+from coterie.transport.tls import TlsChannel
 
 #: The session of the rogue (rank 0) and the honest party (rank 1).
 DUEL = World(("Rogue", "Honest"), bytes(range(16)))

@@ -84,11 +84,11 @@ class Outcome(msgspec.Struct):
     rows: NDArray[np.bool_] | None = None
     labels: Ints | None = None
     counts: Ints | None = None
-    suppressed: NDArray[np.bool_] | None = None
     inertia: float | None = None
     kept: dict[str, Secret] = {}
     disclosures: list[Disclosure] = []
     traffic: Traffic | None = None
+    suppressed: NDArray[np.bool_] | None = None
 
     def __repr__(self) -> str:
         return f"<Outcome after {self.n_iter} iterations>"  # never what was opened to this role alone

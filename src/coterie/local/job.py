@@ -129,7 +129,7 @@ def read_job(stream: IO[bytes]) -> Job | None:
     )
 
 
-ARRAYS = ("centers", "rows", "labels", "counts")
+ARRAYS = ("centers", "rows", "labels", "counts", "suppressed")
 
 
 def write_report(stream: IO[bytes], report: Report) -> None:

@@ -20,7 +20,7 @@ from coterie.local.threads import run_role
 from coterie.randomness import SystemEntropy
 from coterie.transport import World
 from coterie.transport.certificates import Credentials
-from coterie.transport.tls import Listener, Peer, connect_lanes
+from coterie.transport.meeting import Listener, Peer, connect_lanes
 
 __all__ = ["main"]
 

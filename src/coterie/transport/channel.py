@@ -3,6 +3,7 @@
     send(to, array, dealt=False)      never blocks on the receiver's progress (the helper's may)
     receive(sender, dtype, shape)     the next array from that peer, which must be exactly this
     tell(to, value), hear(sender)     a public bit, as a control message of fixed size
+    post(to, body), collect(sender)   a few public bytes, as a control message: while roles agree what to run
     abort(culprit, reason)            tell every peer that this party stops, and who is to blame
     close()
 
@@ -43,12 +44,15 @@ __all__ = [
     "Goodbye",
     "Header",
     "Heartbeat",
+    "Letter",
     "Note",
+    "Refusal",
     "Stamp",
     "World",
     "decode_control",
     "dtype_code",
     "encode_control",
+    "letter",
 ]
 
 MAGIC = b"cote"
@@ -152,7 +156,20 @@ class Note(msgspec.Struct, tag="note", frozen=True):
     value: bool
 
 
-Control = Heartbeat | Abort | Goodbye | Note
+class Letter(msgspec.Struct, tag="letter", frozen=True):
+    """A few bytes that roles agree by before the protocols begin."""
+
+    body: bytes
+
+
+class Refusal(msgspec.Struct, tag="refusal", frozen=True):
+    """A connection is not wanted: for now (`busy`), or for the reason given."""
+
+    busy: bool
+    reason: str
+
+
+Control = Heartbeat | Abort | Goodbye | Note | Letter | Refusal
 _decoder: msgspec.msgpack.Decoder[Control] = msgspec.msgpack.Decoder(Control)
 
 
@@ -165,6 +182,13 @@ def decode_control(raw: bytes | bytearray, peer: str) -> Control:
         return _decoder.decode(raw)
     except msgspec.DecodeError as error:
         raise WrongType(f"{peer} sent a control message that cannot be read", peer) from error
+
+
+def letter(body: bytes) -> Letter:
+    """A letter, which must fit into a control message."""
+    if len(body) > CONTROL_LIMIT - 64:
+        raise ValueError(f"a letter of {len(body)} bytes is too long")
+    return Letter(body)
 
 
 def dtype_code(dtype: DTypeLike) -> int:
@@ -185,8 +209,8 @@ def raise_for_control(message: Control, peer: str, world: World) -> None:
         raise PeerLost(f"{culprit} was lost: {peer} reports {message.reason}", culprit)
     if isinstance(message, Goodbye):
         raise PeerLost(f"{peer} has finished while this party still waits for it", peer)
-    if isinstance(message, Note):
-        raise WrongType(f"{peer} sent a note where an array was due", peer)
+    if not isinstance(message, Heartbeat):
+        raise WrongType(f"{peer} sent a {type(message).__name__.lower()} where something else was due", peer)
 
 
 class Channel(ABC):
@@ -207,6 +231,12 @@ class Channel(ABC):
 
     @abstractmethod
     def hear(self, sender: int) -> bool: ...
+
+    @abstractmethod
+    def post(self, to: int, body: bytes) -> None: ...
+
+    @abstractmethod
+    def collect(self, sender: int) -> bytes: ...
 
     @abstractmethod
     def abort(self, culprit: int, reason: str) -> None: ...

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -22,14 +23,18 @@ from coterie.transport.channel import (
     Control,
     Goodbye,
     Header,
+    Letter,
     Note,
     Stamp,
     World,
     dtype_code,
+    letter,
     raise_for_control,
 )
 
 __all__ = ["MemoryChannel", "memory_channels"]
+
+C = TypeVar("C", bound=Control)
 
 #: How many bytes the helper may be ahead of a party.
 HELPER_AHEAD = 64 << 20
@@ -104,10 +109,19 @@ class MemoryChannel(Channel):
             raise AssertionError("a heartbeat in memory")
         return body.reshape(shape), header.stamp
 
+    def post(self, to: int, body: bytes) -> None:
+        self._put(to, CONTROL, 0, Stamp(), letter(body))
+
     def hear(self, sender: int) -> bool:
+        return self._message(sender, Note).value
+
+    def collect(self, sender: int) -> bytes:
+        return self._message(sender, Letter).body
+
+    def _message(self, sender: int, kind: type[C]) -> C:
         _, body = self._get(self._expected_control(sender, self._received[sender]))
-        if isinstance(body, Note):
-            return body.value
+        if isinstance(body, kind):
+            return body
         assert not isinstance(body, np.ndarray)
         raise_for_control(body, self._name(sender), self.world)
         raise AssertionError("a heartbeat in memory")

@@ -105,6 +105,12 @@ class Metered(Channel):
     def hear(self, sender: int) -> bool:
         return self.inner.hear(sender)
 
+    def post(self, to: int, body: bytes) -> None:
+        self.inner.post(to, body)
+
+    def collect(self, sender: int) -> bytes:
+        return self.inner.collect(sender)
+
     def abort(self, culprit: int, reason: str) -> None:
         self.inner.abort(culprit, reason)
 

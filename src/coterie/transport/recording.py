@@ -57,6 +57,12 @@ class Recording(Channel):
         self.notes.append((sender, self.rank, value))
         return value
 
+    def post(self, to: int, body: bytes) -> None:
+        self.inner.post(to, body)
+
+    def collect(self, sender: int) -> bytes:
+        return self.inner.collect(sender)
+
     def abort(self, culprit: int, reason: str) -> None:
         self.inner.abort(culprit, reason)
 
