@@ -1,0 +1,359 @@
+"""The study file: what all participants agree on, section by section, and sign."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import datetime
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import tomli_w
+
+from coterie import __version__
+from coterie.clustering import Partition
+from coterie.errors import InputError, StudyError
+from coterie.protocols import FAMILIES
+from coterie.study.files import canonical, decode_toml, read_text, write_file
+from coterie.study.identity import Identity, check_identity, same_key, sign, signed_by
+
+__all__ = [
+    "Clustering",
+    "Column",
+    "Data",
+    "Disclosures",
+    "Head",
+    "Participants",
+    "Signature",
+    "Study",
+    "create_study",
+    "load_study",
+    "section_hashes",
+    "sign_study",
+    "study_hash",
+    "verify_signatures",
+]
+
+FORMAT = 1
+SECTIONS = {
+    "study": "What this is.",
+    "clustering": "What is computed.",
+    "data": "On which columns, in which public bounds: a value outside is refused before anything is sent.",
+    "disclosures": "What is disclosed to whom. `statement` follows from the options and is checked against them.",
+    "participants": "Who takes part. Certificates are pinned: nobody else is let in.",
+}
+
+
+class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Unknown fields are refused: nobody signs what is not understood."""
+
+
+class Head(_Section, frozen=True):
+    name: str
+    created: str
+    made_with: str
+    format: int = FORMAT
+
+
+class Clustering(_Section, frozen=True):
+    clusters: int
+    partition: Literal["horizontal", "vertical"]
+    protocol: str = "onetime"
+    seed: int = 0
+    restarts: int = 1
+    max_iter: int = 300
+    tol: float = 1e-4
+    scale: Literal["none", "bounds"] = "none"
+
+
+class Column(_Section, frozen=True):
+    name: str
+    low: float
+    high: float
+    holder: str = ""
+
+
+class Data(_Section, frozen=True):
+    columns: list[Column]
+    id: str = ""
+
+
+class Disclosures(_Section, frozen=True):
+    counts: Literal["secret", "revealed"] = "secret"
+    labels: Literal["private", "revealed"] = "private"
+    centers: Literal["revealed", "shared"] = "revealed"
+    statement: list[str] = []
+
+
+class Participants(_Section, frozen=True):
+    helper: Identity
+    parties: list[Identity]
+
+
+class Study(_Section, frozen=True):
+    """All sections. Participants by rank: the helper is 0, parties count from 1."""
+
+    study: Head
+    clustering: Clustering
+    data: Data
+    disclosures: Disclosures
+    participants: Participants
+
+    @property
+    def everybody(self) -> list[Identity]:
+        return [self.participants.helper, *self.participants.parties]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(one.name for one in self.everybody)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.data.columns)
+
+    def own_columns(self, rank: int) -> list[int]:
+        """Which columns a party holds."""
+        if self.clustering.partition == "horizontal":
+            return list(range(len(self.data.columns)))
+        name = self.names[rank]
+        return [l for l, column in enumerate(self.data.columns) if column.holder == name]
+
+    def rank_of(self, key: str) -> int:
+        """Whose private key this is."""
+        for rank, one in enumerate(self.everybody):
+            if same_key(key, one.certificate):
+                return rank
+        raise StudyError(
+            f"the key belongs to none of the participants ({', '.join(self.names)}); was the study made with another "
+            "identity file?"
+        )
+
+
+def statement(study: Study) -> list[str]:
+    """What is disclosed to whom, as the file says it."""
+    shown, parties = study.disclosures, ", ".join(study.names[1:])
+    helper, vertical = study.names[0], study.clustering.partition == "vertical"
+    lines = [
+        f"In every iteration {parties} and {helper} learn one bit: whether to stop.",
+    ]
+    if shown.counts == "revealed":
+        lines.append(f"In every iteration {parties} learn how many rows each cluster has.")
+    if shown.labels == "revealed":
+        lines.append(f"In every iteration {parties} learn the cluster of every row.")
+    lines.append(
+        "At the end each party learns the cluster of every row (it holds a part of every row)."
+        if vertical
+        else "At the end each party learns the clusters of its own rows, and of no others."
+    )
+    if shown.centers == "shared":
+        lines.append("The centres are never disclosed: each party keeps a share, which alone says nothing.")
+    elif vertical:
+        lines.append("At the end each party learns the centres in its own columns, and in no others.")
+    else:
+        lines.append(f"At the end {parties} learn the centres of the clusters.")
+    lines.append(f"At the end {parties} learn the inertia, the sum of all squared distances to the centres.")
+    lines.append(
+        "If a party's policy sets a least cluster size above 1 (the default is 10), the parties learn at the end "
+        "which clusters are smaller; the centres of these stay closed and their rows get no label."
+    )
+    lines.append(
+        f"Everybody, {helper} included, knows this file, how many rows each party has, and the number of iterations."
+    )
+    return lines
+
+
+def create_study(
+    name: str,
+    parties: Sequence[Identity],
+    helper: Identity,
+    *,
+    clusters: int,
+    partition: Partition,
+    columns: Sequence[str],
+    bounds: Mapping[str, tuple[float, float]],
+    holds: Mapping[str, str] | None = None,
+    id_column: str = "",
+    **options: object,
+) -> Study:
+    """A checked study. `holds`: column name to party name, if vertical. `options`: the other fields of [clustering]
+    and [disclosures]."""
+    if partition == "mixed":
+        raise InputError("a study is horizontal or vertical; a patchwork of cells is for SecureKMeans.fit_parties")
+    for column in columns:
+        if column not in bounds:
+            raise InputError(f"--bounds has no range for column {column!r}; add {column}=LOW:HIGH")
+    for column in [*bounds, *(holds or {})]:
+        if column not in columns:
+            raise InputError(f"column {column!r} has bounds or a holder, but is not among --columns")
+    listed = [Column(c, float(bounds[c][0]), float(bounds[c][1]), (holds or {}).get(c, "")) for c in columns]
+    created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    shown = {key: options.pop(key) for key in ("counts", "labels", "centers") if key in options}
+    try:
+        made = msgspec.convert(
+            {
+                "study": {"name": name, "created": created, "made_with": f"coterie {__version__}"},
+                "clustering": {"clusters": clusters, "partition": partition, **options},
+                "data": {"columns": msgspec.to_builtins(listed), "id": id_column},
+                "disclosures": shown,
+                "participants": {"helper": msgspec.to_builtins(helper), "parties": msgspec.to_builtins(list(parties))},
+            },
+            Study,
+        )
+    except msgspec.ValidationError as error:
+        raise InputError(f"the study cannot be made: {error}") from None
+    made = msgspec.structs.replace(
+        made, disclosures=msgspec.structs.replace(made.disclosures, statement=statement(made))
+    )
+    try:
+        check_study(made, "the study")
+    except StudyError as error:
+        raise InputError(str(error)) from None
+    return made
+
+
+def check_study(study: Study, where: str) -> None:
+    """Everything that can be wrong with a study that can be read."""
+
+    def must(holds: bool, problem: str) -> None:
+        if not holds:
+            raise StudyError(f"{where}: {problem}")
+
+    todo, data, shown = study.clustering, study.data, study.disclosures
+    must(study.study.format == FORMAT, f"format {study.study.format} is not known here; this version reads {FORMAT}")
+    must(todo.clusters >= 1, "[clustering] clusters must be at least 1")
+    must(todo.protocol in FAMILIES, f"[clustering] protocol must be one of {', '.join(FAMILIES)}")
+    must(todo.restarts >= 1, "[clustering] restarts must be at least 1")
+    must(todo.max_iter >= 1, "[clustering] max_iter must be at least 1")
+    must(0 <= todo.tol < math.inf, "[clustering] tol must be a number of at least 0")
+    must(0 <= todo.seed < 1 << 32, "[clustering] seed must lie between 0 and 2^32 - 1")
+    names = study.column_names
+    must(bool(names), "[data] there must be columns")
+    must(all(names), "[data] a column needs a name")
+    for name in names:
+        must(names.count(name) == 1, f"[data] column {name!r} is listed twice")
+        must(name != data.id, f"[data] the id column {name!r} cannot be clustered by")
+    for column in data.columns:
+        fine = math.isfinite(column.low) and math.isfinite(column.high) and column.low < column.high
+        must(fine, f"[data] the bounds of column {column.name!r} must be finite, low before high")
+    people = study.everybody
+    must(len(people) >= 3, "[participants] at least two parties and a helper are needed")
+    must(len(people) <= 256, "[participants] at most 255 parties can take part")
+    for one in people:
+        check_identity(one, where)
+        must(study.names.count(one.name) == 1, f"[participants] {one.name} is listed twice")
+        must(
+            sum(other.fingerprint == one.fingerprint for other in people) == 1,
+            f"[participants] {one.name} shows the certificate of another participant",
+        )
+        must(
+            sum(other.address == one.address for other in people) == 1,
+            f"[participants] {one.name} has the address of another participant",
+        )
+    if todo.partition == "vertical":
+        must(bool(data.id), "[data] a vertical study needs an id column, by which rows are put in a common order")
+        for column in data.columns:
+            must(
+                column.holder in study.names[1:],
+                f"[data] column {column.name!r} must be held by one of the parties ({', '.join(study.names[1:])})",
+            )
+        for name in study.names[1:]:
+            must(any(c.holder == name for c in data.columns), f"[data] party {name} holds no column")
+    else:
+        must(not any(c.holder for c in data.columns), "[data] only in a vertical study columns have holders")
+        must(shown.labels == "private", "[disclosures] revealed labels need a vertical study")
+    must(shown.statement == statement(study), "[disclosures] the statement is not what the options amount to")
+
+
+def load_study(path: Path) -> Study:
+    study = decode_toml(read_text(path, "the study file"), Study, path, "a study file")
+    check_study(study, str(path))
+    return study
+
+
+def write_study(path: Path, study: Study) -> None:
+    """Readable, and never to be edited: every participant signs it as it is."""
+    whole = msgspec.to_builtins(study)
+    parts = [
+        "# A Coterie study. Every participant signs this file as it is (`coterie study sign`); what is changed",
+        "# afterwards is noticed. `coterie study explain` says in plain words what it means.",
+    ]
+    for section, meaning in SECTIONS.items():
+        parts += ["", f"# {meaning}", tomli_w.dumps({section: whole[section]}, multiline_strings=True).rstrip()]
+    write_file(path, ("\n".join(parts) + "\n").encode(), replace=False)
+
+
+def section_hashes(study: Study) -> dict[str, str]:
+    """SHA-256 of each section, in canonical form: comments and layout of the file do not matter."""
+    return {name: hashlib.sha256(canonical(getattr(study, name))).hexdigest() for name in SECTIONS}
+
+
+def study_hash(study: Study) -> str:
+    return hashlib.sha256(canonical(section_hashes(study))).hexdigest()
+
+
+class Signature(_Section, frozen=True):
+    """A participant's detached signature, with the hash of each section that it signed."""
+
+    name: str
+    fingerprint: str
+    signed: str
+    sections: dict[str, str]
+    signature: str
+
+    def message(self) -> bytes:
+        return b"coterie study signature\n" + canonical([self.name, self.fingerprint, self.signed, self.sections])
+
+
+def signature_path(path: Path, name: str) -> Path:
+    """study.toml is signed in study.NAME.sig.toml, beside it."""
+    return path.with_name(f"{path.stem}.{name}.sig.toml")
+
+
+def sign_study(path: Path, key: str) -> Path:
+    study = load_study(path)
+    one = study.everybody[study.rank_of(key)]
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    draft = Signature(one.name, one.fingerprint, now, section_hashes(study), "")
+    signed = msgspec.structs.replace(draft, signature=base64.b64encode(sign(key, draft.message())).decode())
+    target = signature_path(path, one.name)
+    head = f"# {one.name}'s signature of {path.name}: send it to all other participants.\n"
+    write_file(target, (head + tomli_w.dumps(msgspec.to_builtins(signed))).encode())
+    return target
+
+
+def verify_signatures(path: Path, study: Study) -> dict[str, Signature]:
+    """Every participant's signature; an error that names who has not signed, or what was changed after signing."""
+    found: dict[str, Signature] = {}
+    missing = []
+    now = section_hashes(study)
+    for one in study.everybody:
+        file = signature_path(path, one.name)
+        if not file.exists():
+            missing.append(one.name)
+            continue
+        signature = decode_toml(read_text(file, "the signature"), Signature, file, "a signature")
+        changed = [name for name in SECTIONS if signature.sections.get(name) != now[name]]
+        if signature.name != one.name or signature.fingerprint != one.fingerprint:
+            raise StudyError(f"{file} is not signed with the certificate of {one.name} that the study pins")
+        try:
+            raw = base64.b64decode(signature.signature, validate=True)
+        except binascii.Error:
+            raw = b""
+        if not signed_by(one.certificate, raw, signature.message()):
+            raise StudyError(f"{file}: the signature is not valid; {one.name} must sign again")
+        if changed or set(signature.sections) != set(SECTIONS):
+            sections = ", ".join(f"[{name}]" for name in changed)
+            raise StudyError(
+                f"{path} was changed after {one.name} signed it: section {sections}. Take the file that was signed, or "
+                "have everybody sign again"
+            )
+        found[one.name] = signature
+    if missing:
+        raise StudyError(
+            f"{path} is not signed by {', '.join(missing)}; put their .sig.toml files beside it (`coterie study sign`)"
+        )
+    return found

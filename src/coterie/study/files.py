@@ -1,0 +1,110 @@
+"""Files as a study needs them: written whole or not at all, read with errors that say which file."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from coterie.errors import CoterieError, InputError, StudyError
+
+__all__ = ["check_name", "decode_toml", "folder_for", "read_text", "write_file"]
+
+T = TypeVar("T")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
+
+
+def check_name(name: str) -> str:
+    """A participant's name stands in file names and in everybody's messages."""
+    if not NAME.fullmatch(name):
+        raise InputError(f"{name!r} cannot be a name; use up to 40 letters, digits, '-' and '_'")
+    return name
+
+
+def read_text(path: Path, what: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise StudyError(f"{path} is not a text file; is it {what}?") from None
+    except OSError as error:
+        raise StudyError(f"{what} {path} cannot be read ({error.strerror})") from None
+
+
+def decode_toml(text: str, kind: type[T], path: Path, what: str, error: type[CoterieError] = StudyError) -> T:
+    """A typed value from TOML; what is wrong is said with the place where it stands."""
+    try:
+        return msgspec.convert(tomllib.loads(text), kind)
+    except tomllib.TOMLDecodeError as problem:
+        raise error(f"{path} is not {what}: {problem}") from None
+    except msgspec.ValidationError as problem:
+        raise error(f"{path} is not {what}: {problem}") from None
+
+
+def write_file(path: Path, content: bytes, mode: int = 0o644, replace: bool = True) -> None:
+    """Whole or not at all; with `replace=False` an existing file stays and is an error."""
+    if not replace and path.exists():
+        raise InputError(f"{path} is there already; move it away or choose another name")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # created with mode 0600
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fchmod(file.fileno(), mode)
+                os.fsync(file.fileno())
+            os.replace(name, path)
+        except BaseException:
+            os.unlink(name)
+            raise
+        _sync(path.parent)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written ({error.strerror})") from None
+
+
+@contextmanager
+def folder_for(path: Path) -> Iterator[Path]:
+    """A folder to fill, which takes the place of `path` when all went well, and is gone when not."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    except OSError as error:
+        raise InputError(f"{path} cannot be written ({error.strerror})") from None
+    try:
+        yield draft
+        for file in draft.iterdir():
+            with file.open("rb") as stream:
+                os.fsync(stream.fileno())
+        os.chmod(draft, 0o755)
+        old = None
+        if path.exists():
+            old = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
+            os.rename(path, old / "before")
+        os.rename(draft, path)
+        _sync(path.parent)
+        if old is not None:
+            shutil.rmtree(old)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def canonical(value: Any) -> bytes:
+    """The one way to write a value down for hashing: JSON with sorted keys."""
+    return msgspec.json.encode(value, order="sorted")

@@ -1,0 +1,124 @@
+"""Who a participant is: a private key that stays at home, and a certificate that everybody pins."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import msgspec
+import tomli_w
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from coterie.errors import InputError, StudyError
+from coterie.study.files import check_name, decode_toml, read_text, write_file
+from coterie.transport.certificates import create_credentials, fingerprint
+
+__all__ = ["Identity", "create_identity", "load_identity", "load_key", "public_key", "same_key", "sign", "signed_by"]
+
+
+class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What others need to know: to be sent to them, and not secret."""
+
+    name: str
+    address: str
+    fingerprint: str
+    certificate: str
+
+    @property
+    def host(self) -> str:
+        return split_address(self.address)[0]
+
+    @property
+    def port(self) -> int:
+        return split_address(self.address)[1]
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """HOST:PORT; an IPv6 host stands in brackets."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise InputError(f"{address!r} is no address; use HOST:PORT, such as alice.example.org:7101")
+    return host.strip("[]"), int(port)
+
+
+def create_identity(name: str, address: str, folder: Path) -> Identity:
+    """Write NAME.key, for this organisation alone, and NAME.identity.toml, for everybody."""
+    check_name(name)
+    split_address(address)
+    made = create_credentials(name)
+    identity = Identity(name, address, fingerprint(made.certificate), made.certificate)
+    card = folder / f"{name}.identity.toml"
+    if card.exists():
+        raise InputError(f"{card} is there already; move it away or choose another name")
+    write_file(folder / f"{name}.key", made.key.encode(), mode=0o600, replace=False)
+    head = f"# {name}: send this file to whoever writes the study. It holds no secret; {name}.key does.\n"
+    write_file(card, (head + tomli_w.dumps(msgspec.to_builtins(identity), multiline_strings=True)).encode())
+    return identity
+
+
+def load_identity(path: Path) -> Identity:
+    identity = decode_toml(read_text(path, "the identity file"), Identity, path, "an identity file")
+    check_identity(identity, str(path))
+    return identity
+
+
+def check_identity(identity: Identity, where: str) -> None:
+    check_name(identity.name)
+    split_address(identity.address)
+    try:
+        found = fingerprint(identity.certificate)
+        public_key(identity.certificate)
+    except ValueError:
+        raise StudyError(f"{where}: the certificate of {identity.name} cannot be read") from None
+    if found != identity.fingerprint:
+        raise StudyError(f"{where}: the certificate of {identity.name} does not have the fingerprint that stands there")
+
+
+def load_key(path: Path) -> str:
+    """The private key's text; refused if others may read the file."""
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except OSError as error:
+        raise StudyError(f"the key {path} cannot be read ({error.strerror})") from None
+    if mode & 0o077:
+        raise StudyError(f"the key {path} can be read by others (mode {mode:04o}); run: chmod 600 {path}")
+    text = read_text(path, "the key")
+    _private_key(text, path)
+    return text
+
+
+def _private_key(text: str, path: Path | None = None) -> ec.EllipticCurvePrivateKey:
+    try:
+        key = serialization.load_pem_private_key(text.encode(), password=None)
+    except (ValueError, TypeError):
+        raise StudyError(f"{path or 'the key'} is not a private key; `coterie identity create` makes one") from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise StudyError(f"{path or 'the key'} is not an ECDSA key; `coterie identity create` makes one")
+    return key
+
+
+def public_key(certificate: str) -> ec.EllipticCurvePublicKey:
+    key = x509.load_pem_x509_certificate(certificate.encode()).public_key()
+    if not isinstance(key, ec.EllipticCurvePublicKey):
+        raise ValueError("not an ECDSA certificate")
+    return key
+
+
+def same_key(key: str, certificate: str) -> bool:
+    """Does the certificate belong to the private key?"""
+    return _private_key(key).public_key() == public_key(certificate)
+
+
+def sign(key: str, message: bytes) -> bytes:
+    return _private_key(key).sign(message, ec.ECDSA(hashes.SHA256()))
+
+
+def signed_by(certificate: str, signature: bytes, message: bytes) -> bool:
+    try:
+        public_key(certificate).verify(signature, message, ec.ECDSA(hashes.SHA256()))
+    except InvalidSignature:
+        return False
+    return True
