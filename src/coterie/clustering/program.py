@@ -17,7 +17,6 @@ __all__ = ["fit", "predict"]
 RESULT = "the result of the study"
 SMALL = "clusters below the least size stay closed"
 NOBODY = Watch()
-Flags = NDArray[np.bool_]
 
 
 def fit(family: Family, task: Task, block: Ints | None, watch: Watch = NOBODY, resume: Point | None = None) -> Outcome:
@@ -128,7 +127,8 @@ class _Run:
             out.suppressed = None if few is None else few.astype(np.bool_)
         if task.centers == "revealed":
             _open_centers(family, task, centers, out)
-        open_labels(family, task, labels, out)
+        called = None if out.suppressed is None else np.where(out.suppressed, 0, np.arange(1, self.k + 1))
+        open_labels(family, task, labels, called, out)
         if task.centers == "revealed":
             total = open_wide(me, self._own_inertia(out), "inertia", RESULT)
             if total is not None:
@@ -169,26 +169,23 @@ class _Run:
         return None if opened is None else self.task.encoding.squared(int(opened[0]), shift)
 
 
-def predict(
-    family: Family, task: Task, block: Ints | None, centers: Secret, suppressed: Flags | None = None
-) -> Outcome:
-    """Label new rows that are shared like the data; each party learns the labels of its own rows. `suppressed`: the
-    clusters that stay closed, where `task.least` says that there may be some."""
+def predict(family: Family, task: Task, block: Ints | None, centers: Secret, called: Ints | None = None) -> Outcome:
+    """Label new rows that are shared like the data; each party learns the labels of its own rows. `called`: what each
+    cluster's label is to be plus 1, where `task.least` says that some clusters may be closed."""
     own = None if block is None else task.layout.place(family.me.rank, block)
     rows = family.table(own, task.layout)
     labels = family.label(rows, centers)
-    out = Outcome(kept={"labels": labels}, suppressed=suppressed)
-    open_labels(family, task, labels, out)
+    out = Outcome(kept={"labels": labels})
+    open_labels(family, task, labels, called, out)
     return out
 
 
-def open_labels(family: Family, task: Task, labels: Secret, out: Outcome) -> None:
+def open_labels(family: Family, task: Task, labels: Secret, called: Ints | None, out: Outcome) -> None:
     """The label of each row, to the parties that hold cells of it; -1 in suppressed clusters."""
-    me, layout, k = family.me, task.layout, task.clusters
-    numbers, first = None, 0
+    me, layout, first = family.me, task.layout, 0
     if task.least > 1:
-        numbers, first = np.where(np.zeros(k) if out.suppressed is None else out.suppressed, 0, np.arange(1, k + 1)), 1
-    index = family.index(labels, numbers)
+        called, first = np.arange(1, task.clusters + 1) if called is None else called, 1
+    index = family.index(labels, called)
     known = np.zeros(layout.n, np.bool_)
     found = np.zeros(layout.n, np.int64)
     groups = layout.label_groups(me.world.p)

@@ -22,7 +22,7 @@ from coterie.transport import World
 from coterie.transport.certificates import Credentials
 from coterie.transport.meeting import Listener, Peer, connect_lanes
 
-__all__ = ["main"]
+__all__ = ["main", "peak_bytes"]
 
 
 def main() -> None:
@@ -52,7 +52,7 @@ def main() -> None:
             1 + job.task.lanes, world, rank, credentials, peers, listener, patience=fields["patience"]
         )
         report = run_role(channel, SystemEntropy(), lambda me: do(me, job), lanes)
-        cost = {"seconds": time.perf_counter() - started, "busy": time.process_time() - busy, "peak": _peak_bytes()}
+        cost = {"seconds": time.perf_counter() - started, "busy": time.process_time() - busy, "peak": peak_bytes()}
         write_package(answers, {"done": True, **cost}, {})
         write_report(answers, report)
     except BaseException as error:  # reported to the parent, which raises it
@@ -77,7 +77,7 @@ def _end_with_parent() -> None:
     threading.Thread(target=watch, name="coterie-parent", daemon=True).start()
 
 
-def _peak_bytes() -> int:
+def peak_bytes() -> int:
     """The most memory that this process has held. (Linux hands `ru_maxrss` down from the parent.)"""
     with contextlib.suppress(OSError), open("/proc/self/status") as status:
         for line in status:

@@ -15,9 +15,7 @@ import msgspec
 import tomli_w
 
 from coterie import __version__
-from coterie.clustering import Partition
 from coterie.errors import InputError, StudyError
-from coterie.protocols import FAMILIES
 from coterie.study.files import canonical, decode_toml, read_text, write_file
 from coterie.study.identity import Identity, check_identity, same_key, sign, signed_by
 
@@ -39,6 +37,8 @@ __all__ = [
 ]
 
 FORMAT = 1
+#: Those of coterie.protocols, which takes long to load.
+PROTOCOLS = ("onetime", "securenn")
 SECTIONS = {
     "study": "What this is.",
     "clustering": "What is computed.",
@@ -172,7 +172,7 @@ def create_study(
     helper: Identity,
     *,
     clusters: int,
-    partition: Partition,
+    partition: str,
     columns: Sequence[str],
     bounds: Mapping[str, tuple[float, float]],
     holds: Mapping[str, str] | None = None,
@@ -225,7 +225,7 @@ def check_study(study: Study, where: str) -> None:
     todo, data, shown = study.clustering, study.data, study.disclosures
     must(study.study.format == FORMAT, f"format {study.study.format} is not known here; this version reads {FORMAT}")
     must(todo.clusters >= 1, "[clustering] clusters must be at least 1")
-    must(todo.protocol in FAMILIES, f"[clustering] protocol must be one of {', '.join(FAMILIES)}")
+    must(todo.protocol in PROTOCOLS, f"[clustering] protocol must be one of {', '.join(PROTOCOLS)}")
     must(todo.restarts >= 1, "[clustering] restarts must be at least 1")
     must(todo.max_iter >= 1, "[clustering] max_iter must be at least 1")
     must(0 <= todo.tol < math.inf, "[clustering] tol must be a number of at least 0")

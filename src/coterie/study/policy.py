@@ -23,10 +23,10 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     least_cluster_size: int = LEAST
-    counts: list[Literal["secret", "revealed"]] = ["secret", "revealed"]
-    labels: list[Literal["private", "revealed"]] = ["private", "revealed"]
-    centers: list[Literal["revealed", "shared"]] = ["revealed", "shared"]
-    protocols: list[str] = ["onetime", "securenn"]
+    counts: tuple[Literal["secret", "revealed"], ...] = ("secret", "revealed")
+    labels: tuple[Literal["private", "revealed"], ...] = ("private", "revealed")
+    centers: tuple[Literal["revealed", "shared"], ...] = ("revealed", "shared")
+    protocols: tuple[str, ...] = ("onetime", "securenn")
     peers: list[str] | None = None
 
 

@@ -25,14 +25,16 @@ import struct
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import DTypeLike
 
 from coterie.errors import PeerLost, WrongLength, WrongSequence, WrongSession, WrongType
-from coterie.ring import Array
+
+if TYPE_CHECKING:
+    from coterie.ring import Array
 
 __all__ = [
     "CONTROL",

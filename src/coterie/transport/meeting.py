@@ -175,9 +175,8 @@ class Meeting:
                     missing = self._missing(wanted)
                 if self.error is not None:
                     raise self.error
-            for one in wanted:
-                if one in self.inboxes:
-                    self._look_at(self.inboxes[one])
+            for inbox in self.inboxes.values():
+                self._look_at(inbox)
             if not missing:
                 return
             if missing != told and waiting is not None:

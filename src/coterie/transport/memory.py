@@ -9,13 +9,12 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from coterie.errors import PeerLost
-from coterie.ring import Array
 from coterie.transport.channel import (
     CONTROL,
     Abort,
@@ -31,6 +30,9 @@ from coterie.transport.channel import (
     letter,
     raise_for_control,
 )
+
+if TYPE_CHECKING:
+    from coterie.ring import Array
 
 __all__ = ["MemoryChannel", "memory_channels"]
 

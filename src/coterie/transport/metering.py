@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
 
 import msgspec
 from numpy.typing import DTypeLike
 
-from coterie.ring import Array
 from coterie.transport.channel import HEADER_BYTES, Channel, Stamp
+
+if TYPE_CHECKING:
+    from coterie.ring import Array
 
 __all__ = ["Metered", "Tally", "Traffic", "latest", "metered"]
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from numpy.typing import DTypeLike
 
-from coterie.ring import Array
 from coterie.transport.channel import Channel, Stamp
+
+if TYPE_CHECKING:
+    from coterie.ring import Array
 
 __all__ = ["Frame", "Recording"]
 

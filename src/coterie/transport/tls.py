@@ -19,13 +19,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from coterie.errors import FrameError, PeerLost
-from coterie.ring import Array
 from coterie.transport.channel import (
     CONTROL,
     CONTROL_LIMIT,
@@ -47,6 +46,9 @@ from coterie.transport.channel import (
     letter,
     raise_for_control,
 )
+
+if TYPE_CHECKING:
+    from coterie.ring import Array
 
 __all__ = ["Inbox", "Outbox", "TlsChannel", "farewell"]
 

@@ -1,0 +1,68 @@
+"""How a run is shown: a line that is drawn over on a terminal, plain lines in a log, objects for machines."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.text import Text
+
+from coterie.cli.console import Console
+from coterie.report.words import duration, size
+from coterie.study.session import Voice
+
+__all__ = ["Progress"]
+
+
+class Progress(Voice):
+    """Says for whom it waits and since when, which iteration it is, how much was sent, how long it may take."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.began = self.first = time.monotonic()
+        self.done = 0
+        self.line = ""
+        self.live: Live | None = None
+        if console.live:
+            self.live = Live(get_renderable=self._drawn, console=console.rich, refresh_per_second=4, transient=True)
+
+    def __enter__(self) -> Progress:
+        if self.live is not None:
+            self.live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.live is not None:
+            self.live.stop()
+
+    def phase(self, text: str) -> None:
+        self.began = self.first = time.monotonic()
+        self.done = 0
+        self._show(text, "phase")
+
+    def waiting(self, names: list[str]) -> None:
+        self.began = time.monotonic()
+        self._show(f"waiting for {', '.join(names)}", "waiting", names=names, since=time.time())
+
+    def iterated(self, start: int, iteration: int, most: int, sent: int) -> None:
+        self.done += 1
+        pace = (time.monotonic() - self.first) / self.done
+        left = pace * (most - iteration)
+        text = (
+            f"iteration {iteration}{f' of start {start + 1}' if start else ''}, {size(sent)} sent, "
+            f"{duration(pace)} an iteration, at most {duration(left)} left"
+        )
+        self._show(text, "iteration", start=start, iteration=iteration, sent=sent, seconds=pace, at_most_left=left)
+
+    def _show(self, text: str, event: str, **fields: object) -> None:
+        self.line = text
+        if self.live is None:
+            self.console.say(f"{time.strftime('%H:%M:%S')} {text}", event, **fields)
+
+    def _drawn(self) -> Spinner:
+        waited = time.monotonic() - self.began
+        return Spinner("dots", Text(f"{self.line} ({duration(waited)})"))

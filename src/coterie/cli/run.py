@@ -1,0 +1,138 @@
+"""`coterie run`, `coterie predict`, `coterie preflight`: a participant's part in a study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from coterie.cli.console import Console
+from coterie.cli.options import (
+    AuditLog,
+    Data,
+    Key,
+    Listen,
+    Out,
+    Patience,
+    PolicyFile,
+    Query,
+    StudyFile,
+    Table,
+    Wait,
+)
+from coterie.errors import InputError
+
+if TYPE_CHECKING:
+    from coterie.study.prepare import Orders
+
+__all__ = ["predict", "preflight", "run"]
+
+RESULTS, LABELS = Path("results"), Path("predictions")
+
+
+def _checked(orders: Orders) -> Orders:
+    if orders.patience <= 0 or orders.wait < 0:
+        raise InputError("--timeout and --wait are seconds: --timeout more than 0, --wait at least 0")
+    return orders
+
+
+def run(
+    context: typer.Context,
+    study: StudyFile,
+    key: Key,
+    data: Data = None,
+    table: Table = None,
+    query: Query = None,
+    out: Out = RESULTS,
+    policy: PolicyFile = None,
+    audit: AuditLog = None,
+    listen: Listen = None,
+    wait: Wait = 3600.0,
+    timeout: Patience = 10.0,
+    restart: Annotated[bool, typer.Option("--restart", help="Start over, whatever checkpoints there are.")] = False,
+    state: Annotated[
+        Path | None, typer.Option("--state", help="The folder for checkpoints; OUT.state if left out.")
+    ] = None,
+) -> None:
+    """Take part in a study: the same command at every party, and at the helper without --data.
+
+    Started again after it was stopped, with all the others, a run goes on where it was.
+    """
+    from coterie.cli.progress import Progress
+    from coterie.study.prepare import Orders
+    from coterie.study.session import run_study
+
+    console: Console = context.obj
+    orders = _checked(
+        Orders(
+            study, key, data, table, query, out, policy, audit, state,
+            listen=listen, wait=wait, patience=timeout, restart=restart,
+        )
+    )  # fmt: skip
+    with Progress(console) as voice:
+        where = run_study(orders, voice)
+    console.say(f"done: results are in {where}", "done", out=str(where))
+
+
+def predict(
+    context: typer.Context,
+    study: StudyFile,
+    key: Key,
+    model: Annotated[Path | None, typer.Option("--model", help="Your model: results/model.json.")] = None,
+    data: Data = None,
+    table: Table = None,
+    query: Query = None,
+    out: Out = LABELS,
+    policy: PolicyFile = None,
+    audit: AuditLog = None,
+    listen: Listen = None,
+    wait: Wait = 3600.0,
+    timeout: Patience = 10.0,
+) -> None:
+    """Label new rows: alone where you know the centres, else together with all the others and the helper."""
+    from coterie.cli.progress import Progress
+    from coterie.study.prepare import Orders
+    from coterie.study.session import predict_rows
+
+    console: Console = context.obj
+    orders = _checked(
+        Orders(
+            study, key, data, table, query, out, policy, audit,
+            model=model, listen=listen, wait=wait, patience=timeout,
+        )
+    )  # fmt: skip
+    with Progress(console) as voice:
+        where = predict_rows(orders, voice)
+    console.say(f"done: labels are in {where}", "done", out=str(where))
+
+
+def preflight(
+    context: typer.Context,
+    study: StudyFile,
+    key: Key,
+    data: Data = None,
+    table: Table = None,
+    query: Query = None,
+    policy: PolicyFile = None,
+    listen: Listen = None,
+    wait: Annotated[float, typer.Option("--wait", help="Seconds to wait for others to come up.")] = 0.0,
+    timeout: Patience = 10.0,
+) -> None:
+    """Check key, study, signatures, policy and data and, as far as the others are up, connections. Nothing of the data
+    leaves."""
+    from coterie.study.preflight import Finding
+    from coterie.study.preflight import preflight as check
+    from coterie.study.prepare import Orders
+
+    console: Console = context.obj
+
+    def told(finding: Finding) -> None:
+        mark = {True: "ok  ", False: "NO  ", None: "?   "}[finding.fine]
+        console.say(f"{mark} {finding.what}: {finding.text}", "check", what=finding.what, fine=finding.fine)
+
+    orders = Orders(study, key, data, table, query, policy=policy, listen=listen, wait=wait, patience=timeout)
+    found = check(_checked(orders), told)
+    unseen = [finding.what for finding in found if finding.fine is None]
+    rest = f"; {', '.join(unseen)} could not be checked yet" if unseen else ""
+    console.say(f"ready to run{rest}", "ready", unseen=unseen)

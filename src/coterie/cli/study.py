@@ -1,0 +1,171 @@
+"""`coterie study`: write what everybody agrees on, explain it, sign it, verify the signatures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coterie.cli.console import Console
+from coterie.errors import InputError
+from coterie.study.agreement import (
+    create_study,
+    load_study,
+    section_hashes,
+    sign_study,
+    study_hash,
+    verify_signatures,
+    write_study,
+)
+from coterie.study.identity import load_identity, load_key
+from coterie.study.policy import check_policy, load_policy
+
+__all__ = ["app"]
+
+app = typer.Typer(help="What you agree on: one file that all participants sign.", no_args_is_help=True)
+File = Annotated[Path, typer.Argument(help="The study file.")]
+
+
+def _pairs(option: str, text: str) -> dict[str, str]:
+    """NAME=VALUE,NAME=VALUE; a value may go on with further names: alice=age,height,bob=income."""
+    found: dict[str, str] = {}
+    last = None
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = part.partition("=")
+        if equals:
+            last = name
+            if name in found:
+                raise InputError(f"{option} names {name!r} twice")
+            found[name] = value
+        elif option == "--holds" and last is not None:
+            found[last] += f",{part}"
+        else:
+            raise InputError(f"{option}: {part!r} is not NAME=VALUE")
+    return found
+
+
+def _bounds(text: str) -> dict[str, tuple[float, float]]:
+    bounds = {}
+    for name, value in _pairs("--bounds", text).items():
+        low, colon, high = value.partition(":")
+        try:
+            bounds[name] = (float(low), float(high))
+        except ValueError:
+            raise InputError(f"--bounds: {name}={value} is not {name}=LOW:HIGH") from None
+        if not colon:
+            raise InputError(f"--bounds: {name}={value} is not {name}=LOW:HIGH")
+    return bounds
+
+
+@app.command("create")
+def create(
+    context: typer.Context,
+    study: File,
+    party: Annotated[list[Path], typer.Option("--party", help="A party's identity file; once for each party.")],
+    helper: Annotated[Path, typer.Option("--helper", help="The helper's identity file.")],
+    clusters: Annotated[int, typer.Option("--clusters", "-k", help="How many clusters.")],
+    columns: Annotated[str, typer.Option("--columns", help="Columns to cluster by: age,income.")],
+    bounds: Annotated[str, typer.Option("--bounds", help="Public range of each: age=0:120,income=0:500000.")],
+    partition: Annotated[str, typer.Option("--partition", help="horizontal or vertical.")] = "horizontal",
+    holds: Annotated[str, typer.Option("--holds", help="Who holds which, if vertical: alice=age,bob=income.")] = "",
+    id_: Annotated[str, typer.Option("--id", help="The column that names a row; needed if vertical.")] = "",
+    counts: Annotated[str, typer.Option("--counts", help="Cluster sizes: secret or revealed.")] = "secret",
+    labels: Annotated[str, typer.Option("--labels", help="private, or revealed (vertical only).")] = "private",
+    centers: Annotated[str, typer.Option("--centers", help="revealed at the end, or shared for ever.")] = "revealed",
+    protocol: Annotated[str, typer.Option("--protocol", help="onetime or securenn.")] = "onetime",
+    seed: Annotated[int, typer.Option("--seed", help="For the public choice of starting rows.")] = 0,
+    restarts: Annotated[int, typer.Option("--n-init", help="How many starts to choose the best of.")] = 1,
+    max_iter: Annotated[int, typer.Option("--max-iter", help="The most iterations.")] = 300,
+    tol: Annotated[
+        float, typer.Option("--tol", help="Stop when the centres' total squared movement is at most this.")
+    ] = 1e-4,
+    scale: Annotated[str, typer.Option("--scale", help="none, or bounds: columns count by their range.")] = "none",
+    name: Annotated[str, typer.Option("--name", help="What to call the study; the file's name if left out.")] = "",
+) -> None:
+    """Write a study file. It needs no editing: everybody signs it as it is."""
+    console: Console = context.obj
+    holders: dict[str, str] = {}
+    for party_name, held in _pairs("--holds", holds).items():
+        for column in filter(None, held.split(",")):
+            if column in holders:
+                raise InputError(f"--holds: column {column!r} is held by both {holders[column]} and {party_name}")
+            holders[column] = party_name
+    made = create_study(
+        name or study.stem,
+        [load_identity(path) for path in party],
+        load_identity(helper),
+        clusters=clusters,
+        partition=partition,
+        columns=[column.strip() for column in columns.split(",") if column.strip()],
+        bounds=_bounds(bounds),
+        holds=holders,
+        id_column=id_,
+        counts=counts,
+        labels=labels,
+        centers=centers,
+        protocol=protocol,
+        seed=seed,
+        restarts=restarts,
+        max_iter=max_iter,
+        tol=tol,
+        scale=scale,
+    )
+    write_study(study, made)
+    console.say(
+        f"{study} is written, hash {study_hash(made)}.\nNow send it to {', '.join(made.names)}; each reads it (coterie "
+        f"study explain {study}), signs it (coterie study sign {study} --key NAME.key) and sends the signature to all.",
+        "study",
+        path=str(study),
+        hash=study_hash(made),
+    )
+
+
+@app.command("explain")
+def explain(
+    context: typer.Context,
+    study: File,
+    rows: Annotated[int, typer.Option("--rows", help="For the forecast: how many rows in all.")] = 100_000,
+    iterations: Annotated[int, typer.Option("--iterations", help="For the forecast: how many iterations.")] = 20,
+) -> None:
+    """Say in plain words what a study computes, what everybody learns, what it rests on and what it will cost."""
+    from coterie.cli.explain import explained
+
+    console: Console = context.obj
+    loaded = load_study(study)
+    text, fields = explained(loaded, rows, iterations)
+    console.say(text, "explanation", hash=study_hash(loaded), **fields)
+
+
+@app.command("sign")
+def sign(
+    context: typer.Context,
+    study: File,
+    key: Annotated[Path, typer.Option("--key", help="Your private key.")],
+    policy: Annotated[Path | None, typer.Option("--policy", help="Your policy; policy.toml beside the key.")] = None,
+) -> None:
+    """Sign a study that your policy allows: writes STUDY.NAME.sig.toml for the others."""
+    console: Console = context.obj
+    loaded = load_study(study)
+    text = load_key(key)
+    rank = loaded.rank_of(text)
+    rules, called = load_policy(policy, key)
+    check_policy(rules, loaded, loaded.names[rank], called)
+    path = sign_study(study, text)
+    console.say(f"signed: send {path} to all other participants", "signed", path=str(path), name=loaded.names[rank])
+
+
+@app.command("verify")
+def verify(context: typer.Context, study: File) -> None:
+    """Check that every participant has signed the study as it is; else say who has not, or which section changed."""
+    console: Console = context.obj
+    loaded = load_study(study)
+    signatures = verify_signatures(study, loaded)
+    lines = [f"{name} signed on {signature.signed}" for name, signature in signatures.items()]
+    console.say(
+        "\n".join([*lines, f"all {len(lines)} signatures are valid; hash {study_hash(loaded)}"]),
+        "verified",
+        hash=study_hash(loaded),
+        sections=section_hashes(loaded),
+        signed={name: signature.signed for name, signature in signatures.items()},
+    )

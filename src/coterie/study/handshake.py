@@ -1,0 +1,258 @@
+"""How the participants agree on one run, before anything of the data is sent.
+
+1. Everybody posts a greeting: version, hash of each section of the study, how many rows it brings, the least cluster
+   size its policy asks for, the checkpoints it holds, a fresh nonce.
+2. Everybody compares. The strictest least size holds. From the greetings follow the layout, the task, the epoch, the
+   checkpoint to go on from and the session.
+3. P1 measures the link to every other participant and proposes a plan; everybody checks it and that the task is the
+   same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from coterie import __version__
+from coterie.clustering import Layout, Task, distinct_rows
+from coterie.errors import DataError, InputError, ProtocolError, StudyError
+from coterie.planning import Plan, planned
+from coterie.ring import FixedPoint, fractional_bits
+from coterie.study.agreement import Study, section_hashes
+from coterie.study.checkpoint import Mark, newest_common
+from coterie.study.files import canonical
+from coterie.study.policy import check_least
+from coterie.transport import Channel, World
+from coterie.transport.links import Link
+
+__all__ = ["Agreed", "Card", "Greeting", "agree_on_run", "card_of", "compare_cards"]
+
+#: How a link is measured: so many round trips, and one array of so many bytes.
+TRIPS, PROBE_BYTES = 3, 1 << 18
+#: The most lanes that a plan may ask for.
+MOST_LANES = 16
+Purpose = Literal["fit", "predict"]
+
+
+class Card(msgspec.Struct, frozen=True):
+    """What a participant says of itself to any other one that asks."""
+
+    version: str
+    sections: dict[str, str]
+    clock: float
+
+
+class Greeting(msgspec.Struct, frozen=True):
+    """What a participant brings to a run. `model` and `fractional_bits` are for predictions."""
+
+    card: Card
+    nonce: bytes
+    purpose: Purpose
+    rows: int
+    least: int
+    restart: bool = False
+    epoch: int = 0
+    marks: list[Mark] = []
+    model: str = ""
+    fractional_bits: int = 0
+
+
+class Proposal(msgspec.Struct, frozen=True):
+    """P1's plan, the link that it is for, and a hash of the whole task."""
+
+    block_rows: int
+    lanes: int
+    schedule: tuple[int, ...]
+    link: Link
+    task: str
+
+
+@dataclass(frozen=True)
+class Agreed:
+    """What everybody will do, in which session; `mark`: the checkpoint to go on from."""
+
+    task: Task
+    world: World
+    epoch: int
+    mark: Mark | None
+    link: Link
+
+
+def card_of(study: Study) -> bytes:
+    return msgspec.msgpack.encode(Card(__version__, section_hashes(study), time.time()))
+
+
+def compare_cards(study: Study, theirs: Card, name: str) -> None:
+    """Does another participant have the same study and version?"""
+    if theirs.version != __version__:
+        raise StudyError(
+            f"{name} runs Coterie {theirs.version}, here runs {__version__}; all must run the same version"
+        )
+    mine = section_hashes(study)
+    different = [f"[{section}]" for section in mine if theirs.sections.get(section) != mine[section]]
+    if different or set(theirs.sections) != set(mine):
+        raise StudyError(f"{name} has another study: section {', '.join(different)} differs; compare the study files")
+
+
+def agree_on_run(channel: Channel, study: Study, purpose: Purpose, own: Greeting) -> Agreed:
+    """Steps 1 to 3, at every participant."""
+    me, others = channel.rank, channel.world.peers(channel.rank)
+    for other in others:
+        channel.post(other, msgspec.msgpack.encode(own))
+    greetings = {me: own}
+    for other in others:
+        name = channel.world.names[other]
+        try:
+            greetings[other] = msgspec.msgpack.decode(channel.collect(other), type=Greeting)
+        except msgspec.DecodeError:
+            raise StudyError(f"{name} sent a greeting that cannot be read; does it run another version?") from None
+    for other in others:
+        compare_cards(study, greetings[other].card, channel.world.names[other])
+        if greetings[other].purpose != purpose:
+            raise StudyError(f"{channel.world.names[other]} has started a {greetings[other].purpose}, not a {purpose}")
+    ordered = [greetings[rank] for rank in sorted(greetings)]
+    task = _task(study, purpose, ordered)
+    restart = any(one.restart for one in ordered)
+    mark = None if restart else newest_common([one.marks for one in ordered[1:]])
+    epoch = 1 + max(one.epoch for one in ordered)
+    nonces = b"".join(one.nonce for one in ordered)
+    session = hashlib.sha256(b"coterie session" + canonical([own.card.sections, epoch, purpose]) + nonces).digest()[:16]
+    task, link = _plan(channel, task)
+    return Agreed(task, World(channel.world.names, session), epoch, mark, link)
+
+
+def greeting(study: Study, purpose: Purpose, rows: int, least: int, **more: object) -> Greeting:
+    card = Card(__version__, section_hashes(study), time.time())
+    return Greeting(card, secrets.token_bytes(16), purpose, rows, least, **more)  # type: ignore[arg-type]
+
+
+def _task(study: Study, purpose: Purpose, greetings: list[Greeting]) -> Task:
+    """The task that follows from the study and from what everybody brings."""
+    todo, names, parties = study.clustering, study.names, greetings[1:]
+    least = max(one.least for one in parties)
+    check_least(least, study, "the strictest policy among the participants")
+    d = len(study.data.columns)
+    counts = [one.rows for one in parties]
+    if todo.partition == "horizontal":
+        layout = Layout("horizontal", sum(counts), d, rows=tuple(counts))
+    else:
+        for j, count in enumerate(counts, 1):
+            if count != counts[0]:
+                raise DataError(
+                    f"{names[j]} has {count} rows where {names[1]} has {counts[0]}; in a vertical study all parties "
+                    "hold the same rows"
+                )
+        columns = tuple(tuple(study.own_columns(j)) for j in range(1, len(names)))
+        layout = Layout("vertical", counts[0], d, columns=columns)
+    low, high = ([getattr(c, end) for c in study.data.columns] for end in ("low", "high"))
+    scaled = todo.scale == "bounds"
+    if purpose == "predict":
+        return _prediction(study, layout, greetings, least, low, high, scaled)
+    n, k = layout.n, todo.clusters
+    if k > n:
+        raise StudyError(f"there are {n} rows in all, fewer than the {k} clusters that the study asks for")
+    try:
+        f = fractional_bits(low, high, study.column_names, n, k, scaled, None)
+    except InputError as error:
+        raise StudyError(f"[data] of the study: {error}") from None
+    random = np.random.RandomState(todo.seed)
+    return Task(
+        todo.protocol,
+        k,
+        layout,
+        FixedPoint(tuple(low), tuple(high), study.column_names, f, scaled),
+        study.disclosures.counts,
+        study.disclosures.labels,
+        study.disclosures.centers,
+        starts=tuple(distinct_rows(random, n, k) for _ in range(todo.restarts)),
+        max_iter=todo.max_iter,
+        tol=todo.tol,
+        least=least,
+    )
+
+
+def _prediction(
+    study: Study,
+    layout: Layout,
+    greetings: list[Greeting],
+    least: int,
+    low: list[float],
+    high: list[float],
+    scaled: bool,
+) -> Task:
+    first = greetings[1]
+    for name, one in zip(study.names[2:], greetings[2:], strict=True):
+        if (one.model, one.fractional_bits) != (first.model, first.fractional_bits):
+            raise StudyError(
+                f"{name} brings the model of another run than {study.names[1]}; use results of the same run"
+            )
+    encoding = FixedPoint(tuple(low), tuple(high), study.column_names, first.fractional_bits, scaled)
+    return Task(
+        study.clustering.protocol,
+        study.clustering.clusters,
+        layout,
+        encoding,
+        centers=study.disclosures.centers,
+        least=least,
+    )
+
+
+def _plan(channel: Channel, task: Task) -> tuple[Task, Link]:
+    """Step 3: P1 proposes, everybody else checks."""
+    names, others = channel.world.names, channel.world.peers(1)
+    if channel.rank == 1:
+        link = _measured(channel, others)
+        task = planned(task, len(names) - 1, "auto", link)
+        proposal = Proposal(task.block_rows, task.lanes, task.schedule, link, _digest(task))
+        for other in others:
+            channel.post(other, msgspec.msgpack.encode(proposal))
+        return task, link
+    _be_measured(channel)
+    try:
+        proposal = msgspec.msgpack.decode(channel.collect(1), type=Proposal)
+        wanted = Plan(proposal.block_rows, proposal.lanes, proposal.schedule or None)
+        if not 0 <= proposal.lanes <= MOST_LANES:
+            raise InputError(f"plan: {proposal.lanes} lanes are too many")
+        task = planned(task, len(names) - 1, wanted, proposal.link)
+    except (msgspec.DecodeError, InputError) as error:
+        raise ProtocolError(f"{names[1]} proposed a plan that cannot be followed ({error})") from None
+    if _digest(task) != proposal.task:
+        raise ProtocolError(f"{names[1]} is about to compute something else than what was agreed on")
+    return task, proposal.link
+
+
+def _digest(task: Task) -> str:
+    return hashlib.sha256(msgspec.msgpack.encode(task)).hexdigest()
+
+
+def _measured(channel: Channel, others: list[int]) -> Link:
+    """The slowest of the links from here: the shortest of several round trips, and how fast an array arrives."""
+    trips, widths = [], []
+    for other in others:
+        took = []
+        for _ in range(TRIPS):
+            began = time.perf_counter()
+            channel.post(other, b"ping")
+            channel.collect(other)
+            took.append(time.perf_counter() - began)
+        began = time.perf_counter()
+        channel.send(other, np.zeros(PROBE_BYTES, np.uint8))
+        channel.collect(other)
+        sending = time.perf_counter() - began - min(took)
+        trips.append(min(took))
+        widths.append(PROBE_BYTES / max(sending, 1e-6))
+    return Link(round(max(trips), 6), round(min(widths)))
+
+
+def _be_measured(channel: Channel) -> None:
+    for _ in range(TRIPS):
+        channel.collect(1)
+        channel.post(1, b"pong")
+    channel.receive(1, np.uint8, (PROBE_BYTES,))
+    channel.post(1, b"pong")

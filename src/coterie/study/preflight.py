@@ -1,0 +1,93 @@
+"""What can be checked before a run: everything at home and, of the others, whoever is up. No data leaves."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from coterie.errors import CoterieError, PeerUnreachable, StudyError
+from coterie.study.handshake import Card, compare_cards
+from coterie.study.prepare import Orders, Ready, prepare
+from coterie.study.session import meeting_of
+from coterie.transport.meeting import probe
+
+__all__ = ["Finding", "preflight"]
+
+#: Seconds by which clocks may differ without a word.
+SKEW = 60.0
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check: what of, how it went, and the error where it went wrong. `fine` is None for what could not be seen."""
+
+    what: str
+    fine: bool | None
+    text: str
+    error: CoterieError | None = None
+
+
+def preflight(orders: Orders, told: Callable[[Finding], None]) -> list[Finding]:
+    """Check at home, which raises what is wrong, then ask every peer who is there, for `wait` seconds at most."""
+    found: list[Finding] = []
+
+    def tell(finding: Finding) -> None:
+        found.append(finding)
+        told(finding)
+
+    ready = prepare(orders)
+    study = ready.study
+    tell(Finding("key", True, f"is that of {ready.me.name}"))
+    tell(Finding("study", True, f"{study.study.name}, hash {ready.hash}"))
+    tell(Finding("signatures", True, f"of {', '.join(study.names)}"))
+    tell(
+        Finding(
+            "policy", True, f"{ready.policy_called} allows it; least cluster size {ready.policy.least_cluster_size}"
+        )
+    )
+    if ready.rows is not None:
+        n, d = ready.rows.values.shape
+        tell(Finding("data", True, f"{n:,} rows of {d} columns in {ready.rows.source}, all in bounds"))
+    with meeting_of(orders, ready):  # so that others who check at the same time find somebody here
+        tell(Finding("address", True, f"listening at {orders.listen or ready.me.address}"))
+        deadline = time.monotonic() + orders.wait
+        missing = ready.world.peers(ready.rank)
+        while missing:
+            still = []
+            for other in missing:
+                finding = _ask(orders, ready, other)
+                if finding.fine is None and time.monotonic() < deadline:
+                    still.append(other)
+                else:
+                    tell(finding)
+            missing = still
+            if missing:
+                time.sleep(min(0.5, max(deadline - time.monotonic(), 0)))
+    for finding in found:
+        if finding.error is not None and finding.fine is False:
+            raise finding.error
+    return found
+
+
+def _ask(orders: Orders, ready: Ready, other: int) -> Finding:
+    name, peer = ready.world.names[other], ready.peers[other]
+    began = time.time()
+    try:
+        raw = probe(ready.world, ready.rank, other, ready.credentials, peer, 5.0, orders.patience)
+        card = msgspec.msgpack.decode(raw, type=Card)
+        compare_cards(ready.study, card, name)
+    except PeerUnreachable as error:
+        return Finding(
+            name, None, "is not up yet (connection, certificate, version and study could not be checked)", error
+        )
+    except msgspec.DecodeError:
+        return Finding(name, False, "cannot be understood", StudyError(f"{name} cannot be understood"))
+    except CoterieError as error:
+        return Finding(name, False, str(error), error)
+    took = time.time() - began
+    skew = card.clock - began
+    clock = "" if abs(skew) < SKEW + took else f"; its clock is {skew:+.0f} s off, which makes logs hard to compare"
+    return Finding(name, True, f"is up, with the pinned certificate, the same version and the same study{clock}")

@@ -1,0 +1,113 @@
+"""What a participant checks at home, before anything is sent: key, study, signatures, policy, data."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.data import Column, Rows, read_rows, sorted_by_id
+from coterie.errors import DataError, InputError
+from coterie.study.agreement import Study, load_study, study_hash, verify_signatures
+from coterie.study.identity import Identity, load_key
+from coterie.study.policy import Policy, check_policy, load_policy
+from coterie.transport import World
+from coterie.transport.certificates import Credentials
+from coterie.transport.meeting import Peer
+
+__all__ = ["Orders", "Ready", "prepare", "read_data"]
+
+#: The session of frames that only say hello and agree on the real one.
+HELLO = hashlib.sha256(b"coterie hello").digest()[:16]
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What somebody at the keyboard has said. `patience`: seconds that a peer may be silent; `wait`: seconds for the
+    others to start."""
+
+    study: Path
+    key: Path
+    data: str | None = None
+    table: str | None = None
+    query: str | None = None
+    out: Path = Path("results")
+    policy: Path | None = None
+    audit: Path | None = None
+    state: Path | None = None
+    model: Path | None = None
+    listen: str | None = None
+    wait: float = 3600.0
+    patience: float = 10.0
+    restart: bool = False
+
+    @property
+    def audit_path(self) -> Path:
+        return self.audit or self.key.with_name("audit.jsonl")
+
+    @property
+    def state_path(self) -> Path:
+        return self.state or self.out.with_name(self.out.name + ".state")
+
+
+@dataclass(frozen=True, repr=False)
+class Ready:
+    """A participant that may take part. `rows` (in common order) and `order` (where each stood in the source) are
+    None at the helper."""
+
+    study: Study
+    hash: str
+    rank: int
+    credentials: Credentials
+    policy: Policy
+    policy_called: str
+    rows: Rows | None = None
+    order: NDArray[np.intp] | None = None
+
+    @property
+    def me(self) -> Identity:
+        return self.study.everybody[self.rank]
+
+    @property
+    def world(self) -> World:
+        """Everybody, before a session is agreed on."""
+        return World(self.study.names, HELLO)
+
+    @property
+    def peers(self) -> list[Peer]:
+        return [Peer(one.host, one.port, one.certificate) for one in self.study.everybody]
+
+
+def prepare(orders: Orders) -> Ready:
+    """Check all that can be checked at home. Data is read where orders name it."""
+    key = load_key(orders.key)
+    study = load_study(orders.study)
+    rank = study.rank_of(key)
+    verify_signatures(orders.study, study)
+    one = study.everybody[rank]
+    policy, called = load_policy(orders.policy, orders.key)
+    check_policy(policy, study, one.name, called)
+    rows, order = read_data(orders, study, rank)
+    return Ready(study, study_hash(study), rank, Credentials(one.certificate, key), policy, called, rows, order)
+
+
+def read_data(orders: Orders, study: Study, rank: int) -> tuple[Rows | None, NDArray[np.intp] | None]:
+    """This party's rows, checked against the study's schema and in common order; nothing at the helper."""
+    name = study.names[rank]
+    if rank == 0:
+        if orders.data is not None:
+            raise InputError(f"{name} is the helper, which holds no data; leave --data out")
+        return None, None
+    if orders.data is None:
+        raise InputError(f"{name} is a data party; say where its data is with --data")
+    own = [study.data.columns[l] for l in study.own_columns(rank)]
+    columns = [Column(c.name, c.low, c.high) for c in own]
+    rows = read_rows(orders.data, columns, study.data.id or None, table=orders.table, query=orders.query)
+    if not len(rows.values):
+        raise DataError(f"{rows.source} has no rows")
+    if study.clustering.partition == "vertical":
+        return sorted_by_id(rows)
+    return rows, np.arange(len(rows.values), dtype=np.intp)

@@ -1,0 +1,212 @@
+"""What a participant has in the end, as files: all of them, or none."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import hashlib
+import io
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.clustering import Outcome
+from coterie.data.sinks import write_labels
+from coterie.errors import InputError, StudyError
+from coterie.local.job import Kept
+from coterie.report.facts import Facts, Participant, facts_of, versions
+from coterie.study.files import read_text, write_file
+from coterie.study.handshake import Agreed
+from coterie.study.prepare import Ready
+
+__all__ = ["Model", "Spent", "check_out", "in_source_order", "load_model", "write_results"]
+
+
+class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a party needs to label further rows: its columns of the centres, encoded, or its share of all of them.
+
+    `run` names the run it comes from: models of one run fit together. A suppressed cluster's centre is zero.
+    """
+
+    study_hash: str
+    run: str
+    party: str
+    partition: str
+    clusters: int
+    fractional_bits: int
+    least: int
+    columns: list[str]
+    made_with: str
+    centers: list[list[int]] | None = None
+    centers_in_data_units: list[list[float | None]] | None = None
+    share: list[list[int]] | None = None
+    suppressed: list[bool] = []
+
+    def __repr__(self) -> str:
+        return f"<Model of run {self.run}>"  # never a share
+
+
+@dataclass
+class Spent:
+    """What a run took: seconds by phase, seconds by iteration."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    iterations: list[float] = field(default_factory=list)
+    memory: int | None = None
+
+
+def check_out(out: Path, hash_: str) -> None:
+    """May results go there? Only what is empty, or is an earlier result of the same study, is replaced."""
+    if not out.exists():
+        return
+    if not out.is_dir():
+        raise InputError(f"--out {out} is a file; name a folder")
+    if not any(out.iterdir()):
+        return
+    try:
+        manifest = msgspec.json.decode((out / "manifest.json").read_bytes(), type=dict[str, Any])
+    except (OSError, msgspec.DecodeError):
+        manifest = {}
+    if manifest.get("study_hash") != hash_:
+        raise InputError(f"--out {out} holds something else than results of this study; choose another folder")
+
+
+def load_model(path: Path, study_hash: str, party: str) -> Model:
+    try:
+        model = msgspec.json.decode(read_text(path, "the model"), type=Model)
+    except msgspec.DecodeError as error:
+        raise StudyError(f"{path} is not a model: {error}") from None
+    if model.study_hash != study_hash:
+        raise StudyError(f"{path} is a model of another study")
+    if model.party != party:
+        raise StudyError(f"{path} is the model of {model.party}; {party} has one of its own")
+    return model
+
+
+def in_source_order(ready: Ready, labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Labels as the rows stand in the source."""
+    assert ready.order is not None
+    out = np.empty_like(labels)
+    out[ready.order] = labels
+    return out
+
+
+def source_ids(ready: Ready) -> list[str] | None:
+    """Ids as the rows stand in the source."""
+    assert ready.rows is not None
+    assert ready.order is not None
+    if ready.rows.ids is None:
+        return None
+    ids = np.empty(len(ready.rows.ids), object)
+    ids[ready.order] = ready.rows.ids
+    return list(ids)
+
+
+def write_results(folder: Path, ready: Ready, agreed: Agreed, outcome: Outcome, kept: Kept, spent: Spent) -> None:
+    """Fill a folder: centres, labels, model, disclosures, traffic, report."""
+    from coterie.report.write import write_report
+
+    facts = _facts(ready, agreed, outcome, spent)
+    own_labels = None
+    if outcome.labels is not None and ready.rows is not None:
+        own_labels = outcome.labels
+        write_labels(
+            folder / "labels.parquet",
+            in_source_order(ready, own_labels),
+            source_ids(ready),
+            ready.study.data.id or None,
+        )
+        model = _model(ready, agreed, outcome, kept)
+        mode = 0o600 if model.share is not None else 0o644
+        write_file(folder / "model.json", msgspec.json.format(msgspec.json.encode(model), indent=1), mode)
+        if facts.centers is not None:
+            write_file(folder / "centers.csv", _centers(facts).encode())
+    log = b"".join(msgspec.json.encode(entry) + b"\n" for entry in outcome.disclosures)
+    write_file(folder / "disclosures.jsonl", log)
+    costs: dict[str, Any] = {
+        "traffic": outcome.traffic,
+        "seconds": spent.seconds,
+        "seconds_per_iteration": spent.iterations,
+    }
+    if spent.memory is not None:
+        costs["peak_memory_bytes"] = spent.memory
+    write_file(folder / "traffic.json", msgspec.json.format(msgspec.json.encode(costs), indent=1))
+    write_report(folder / "report.html", facts, None if ready.rows is None else ready.rows.values, own_labels)
+
+
+def write_manifest(folder: Path, ready: Ready, run: str, audit: str) -> None:
+    """The last file: what study and run these are results of, and the hash of each other file."""
+    files = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(folder.iterdir())}
+    manifest = {
+        "study": ready.study.study.name,
+        "study_hash": ready.hash,
+        "run": run,
+        "party": ready.me.name,
+        "written": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "versions": versions(),
+        "audit": audit,
+        "files": files,
+    }
+    write_file(folder / "manifest.json", msgspec.json.format(msgspec.json.encode(manifest), indent=1))
+
+
+def _facts(ready: Ready, agreed: Agreed, outcome: Outcome, spent: Spent) -> Facts:
+    study = ready.study
+    participants = [
+        Participant(one.name, "helper" if rank == 0 else "data party", one.address, one.fingerprint)
+        for rank, one in enumerate(study.everybody)
+    ]
+    return facts_of(
+        agreed.task,
+        outcome,
+        ready.rank,
+        participants,
+        {"seed": str(study.clustering.seed)},
+        title=f"{study.study.name}: report of {ready.me.name}",
+        study=study.study.name,
+        study_hash=ready.hash,
+        when=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        seconds=spent.seconds,
+        seconds_per_iteration=spent.iterations,
+        memory=spent.memory,
+        versions=versions(),
+        hashes={"study": ready.hash, "run": agreed.world.session.hex()},
+    )
+
+
+def _model(ready: Ready, agreed: Agreed, outcome: Outcome, kept: Kept) -> Model:
+    task, own = agreed.task, ready.study.own_columns(ready.rank)
+    model = Model(
+        ready.hash,
+        agreed.world.session.hex(),
+        ready.me.name,
+        task.layout.partition,
+        task.clusters,
+        task.encoding.f,
+        task.least,
+        [ready.study.column_names[l] for l in own],
+        f"coterie {versions()['coterie']}",
+        suppressed=[] if outcome.suppressed is None else [bool(flag) for flag in outcome.suppressed],
+    )
+    if outcome.centers is None:
+        return msgspec.structs.replace(model, share=kept["centers"]["words"].tolist())
+    shown: list[list[float | None]] = task.encoding.decode(outcome.centers, outcome.center_columns).tolist()
+    if outcome.suppressed is not None:
+        shown = [[None] * len(row) if flag else row for row, flag in zip(shown, outcome.suppressed, strict=True)]
+    return msgspec.structs.replace(model, centers=outcome.centers.tolist(), centers_in_data_units=shown)
+
+
+def _centers(facts: Facts) -> str:
+    assert facts.centers is not None
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    sizes = facts.sizes if facts.options["counts"] == "revealed" else None
+    writer.writerow(["cluster", *(["size"] if sizes else []), *facts.center_columns])
+    for j, row in enumerate(facts.centers):
+        size = [sizes[j]] if sizes else []
+        writer.writerow([j, *size, *([""] * len(row) if facts.closed(j) else map(repr, row))])
+    return stream.getvalue()
