@@ -8,13 +8,20 @@ from typing import Any, cast
 import typer
 
 from coterie import __version__
+from coterie.cli import audit, identity, study
 from coterie.cli.console import Console
+from coterie.cli.demo import demo
+from coterie.cli.forecast import forecast
+from coterie.cli.run import predict, preflight, run
+from coterie.cli.simulate import simulate
 from coterie.errors import CoterieError
 
 __all__ = ["app", "main"]
 
 #: Beside the codes of `errors`: usage, and what should not have happened.
 USAGE, INTERNAL = 2, 70
+#: Options of every verb.
+COMMON = ("--quiet", "-q", "--json")
 HELP = """k-means across organisations, with nobody's data leaving home.
 
 Try it:         coterie demo, coterie simulate FILE
@@ -46,8 +53,10 @@ def _common(
 
 def main(arguments: list[str] | None = None) -> Any:
     """Run the command line and end with the documented exit code."""
+    given = sys.argv[1:] if arguments is None else arguments
+    common = [word for word in given if word in COMMON]  # wherever they stand
     try:
-        code = app(arguments, standalone_mode=False)
+        code = app([*common, *(word for word in given if word not in COMMON)], standalone_mode=False)
     except typer.Abort:
         code = _say("interrupted", 10)
     except typer.TyperException as error:
@@ -65,3 +74,14 @@ def main(arguments: list[str] | None = None) -> Any:
 def _say(message: str, code: int) -> int:
     Console().error(message, code)
     return code
+
+
+app.command("demo")(demo)
+app.command("simulate")(simulate)
+app.command("forecast")(forecast)
+app.add_typer(identity.app, name="identity")
+app.add_typer(study.app, name="study")
+app.command("preflight")(preflight)
+app.command("run")(run)
+app.command("predict")(predict)
+app.add_typer(audit.app, name="audit")

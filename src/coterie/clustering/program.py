@@ -30,7 +30,8 @@ def fit(family: Family, task: Task, block: Ints | None, watch: Watch = NOBODY, r
 
 
 class _Run:
-    """The restarts of a fit, of which the best is opened and nothing is learnt of the others."""
+    """The restarts of a fit, of which the best is opened. Of the others nothing is learnt but their stop bits and,
+    where these are revealed, their counts or labels; which one won follows from no opening but those."""
 
     def __init__(self, family: Family, task: Task, own: Ints | None, watch: Watch) -> None:
         self.family, self.task, self.own, self.watch = family, task, own, watch

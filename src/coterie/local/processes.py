@@ -21,15 +21,8 @@ from coterie.transport.links import Link, Relay
 
 __all__ = ["Usage", "run_processes"]
 
-#: Let glibc keep freed blocks instead of handing them back: fresh pages cost more than the arithmetic on them.
-#: And no worker needs BLAS, whose threads would only be in the way.
-ENVIRONMENT = {
-    "MALLOC_ARENA_MAX": "1",
-    "MALLOC_MMAP_THRESHOLD_": str(1 << 25),  # the most that glibc accepts
-    "MALLOC_TRIM_THRESHOLD_": str(1 << 29),
-    "MALLOC_TOP_PAD_": str(1 << 25),
-    "OPENBLAS_NUM_THREADS": "1",
-}
+#: No worker needs BLAS, whose threads would only be in the way.
+ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}
 
 
 @dataclass

@@ -6,8 +6,6 @@ the report. When the parent goes away, standard input ends, and so does the work
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import os
 import sys
 import threading
@@ -16,13 +14,14 @@ from typing import Any
 
 from coterie.errors import CoterieError, TransportError
 from coterie.local.job import do, read_job, read_package, write_package, write_report
+from coterie.local.memory import hold_on, peak_bytes
 from coterie.local.threads import run_role
 from coterie.randomness import SystemEntropy
 from coterie.transport import World
 from coterie.transport.certificates import Credentials
 from coterie.transport.meeting import Listener, Peer, connect_lanes
 
-__all__ = ["main", "peak_bytes"]
+__all__ = ["main"]
 
 
 def main() -> None:
@@ -44,14 +43,13 @@ def main() -> None:
         for (host, port), certificate in zip(package[0]["addresses"], fields["certificates"], strict=True)
     ]
     _end_with_parent()
-    gc.freeze()  # what is loaded stays; looking through it again and again only costs time
-    gc.set_threshold(50_000, 20, 20)
     try:
         started, busy = time.perf_counter(), time.process_time()
-        channel, *lanes = connect_lanes(
-            1 + job.task.lanes, world, rank, credentials, peers, listener, patience=fields["patience"]
-        )
-        report = run_role(channel, SystemEntropy(), lambda me: do(me, job), lanes)
+        with hold_on():
+            channel, *lanes = connect_lanes(
+                1 + job.task.lanes, world, rank, credentials, peers, listener, patience=fields["patience"]
+            )
+            report = run_role(channel, SystemEntropy(), lambda me: do(me, job), lanes)
         cost = {"seconds": time.perf_counter() - started, "busy": time.process_time() - busy, "peak": peak_bytes()}
         write_package(answers, {"done": True, **cost}, {})
         write_report(answers, report)
@@ -75,18 +73,6 @@ def _end_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, name="coterie-parent", daemon=True).start()
-
-
-def peak_bytes() -> int:
-    """The most memory that this process has held. (Linux hands `ru_maxrss` down from the parent.)"""
-    with contextlib.suppress(OSError), open("/proc/self/status") as status:
-        for line in status:
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
 
 
 if __name__ == "__main__":

@@ -2,5 +2,6 @@
 
 from coterie.planning.costs import Cost, Forecast, forecast
 from coterie.planning.plan import Plan, check_plan, planned
+from coterie.planning.sketch import even_layout, sketch
 
-__all__ = ["Cost", "Forecast", "Plan", "check_plan", "forecast", "planned"]
+__all__ = ["Cost", "Forecast", "Plan", "check_plan", "even_layout", "forecast", "planned", "sketch"]

@@ -77,6 +77,7 @@ class _Counter:
         self.w = min(-(-(self.problem.distance_bits + 2) // 4) * 4, 64)
         rows = self.problem.rows
         self.u = max(rows.bit_length() + max(self.problem.half).bit_length() + 2, table_bits(rows))
+        self._labels: dict[int, Cost] = {}  # most blocks are of one size
 
     def nothing(self) -> Cost:
         return Cost(0, [0] * (self.p + 1))
@@ -109,6 +110,8 @@ class _Counter:
 
     def labels(self, numbers: int) -> Cost:
         """One-hot labels of a block from its scores."""
+        if numbers in self._labels:
+            return self._labels[numbers]
         cost = self.nothing()
         levels = bracket(self.k, self.schedule)
         for level in levels:
@@ -121,6 +124,7 @@ class _Counter:
             if level is not levels[-1]:
                 last = last.beside(self.select(len(level.first), numbers, self.w))
             cost = cost.then(last)
+        self._labels[numbers] = cost
         return cost
 
     def labelling(self, counted: bool) -> Cost:
@@ -235,11 +239,12 @@ class _Counter:
             cost = self.lifted(self.k).then(self.signs(1, -(-self.k // 64) * 64, 64)).then(self.opened(self.k))
         centers = self.nothing()
         for columns, to in self.task.layout.center_groups(self.p):
-            cost = cost.beside(self.opened(8 * self.k * len(columns), to=to))
+            centers = centers.beside(self.opened(8 * self.k * len(columns), to=to))
         labels = self.nothing()
         for rows, holders in self.task.layout.label_groups(self.p):
-            labels = labels.beside(self.opened(len(rows) * self.label_bits, to=holders))
-        cost = cost.then(labels).then(self.opened(16))
+            width = self.label_bits if least == 1 else self.k.bit_length()  # one more label: none
+            labels = labels.beside(self.opened(len(rows) * width, to=holders))
+        cost = cost.then(centers).then(labels).then(self.opened(16))
         if self.task.counts == "revealed" and self.task.labels == "private":
             cost = cost.then(self.opened(8 * self.k))
         return cost
@@ -286,6 +291,8 @@ def _memory(counter: _Counter, names: Sequence[str]) -> dict[str, int]:
     """The interpreter and kernels, the data in two forms, labels, and what the blocks in flight hold."""
     base, n = 200 << 20, counter.task.layout.n
     table = 16 * n * counter.d + 8 * n * max(counter.k - 1, 0) + n * counter.k // 4
+    if counter.task.labels == "revealed":
+        table += 24 * n * counter.k  # distances, their shares, and the zeros that blind them
     widest = max((len(level.left) for level in bracket(counter.k, counter.schedule)), default=1)
     largest = max((block.numbers for block in counter.blocks), default=0)
     flight = (max(counter.task.lanes, 1) + 1) * largest * (120 * widest + 40 * counter.k)

@@ -83,7 +83,6 @@ def folder_for(path: Path) -> Iterator[Path]:
         for file in draft.iterdir():
             with file.open("rb") as stream:
                 os.fsync(stream.fileno())
-        os.chmod(draft, 0o755)
         old = None
         if path.exists():
             old = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))

@@ -101,9 +101,12 @@ def read_data(orders: Orders, study: Study, rank: int) -> tuple[Rows | None, NDA
         if orders.data is not None:
             raise InputError(f"{name} is the helper, which holds no data; leave --data out")
         return None, None
+    own = [study.data.columns[l] for l in study.own_columns(rank)]
+    if orders.data is None and orders.model is not None and study.clustering.partition == "horizontal":
+        nothing = Rows(np.empty((0, len(own))), [] if study.data.id else None, "no data")  # others have rows to label
+        return nothing, np.empty(0, np.intp)
     if orders.data is None:
         raise InputError(f"{name} is a data party; say where its data is with --data")
-    own = [study.data.columns[l] for l in study.own_columns(rank)]
     columns = [Column(c.name, c.low, c.high) for c in own]
     rows = read_rows(orders.data, columns, study.data.id or None, table=orders.table, query=orders.query)
     if not len(rows.values):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import hashlib
 import hmac
 import signal
@@ -26,8 +25,8 @@ from coterie.data import Rows
 from coterie.data.sinks import write_labels
 from coterie.errors import CoterieError, DataError, InputError, Interrupted, StudyError, TransportError
 from coterie.local.job import Kept
+from coterie.local.memory import hold_on, peak_bytes
 from coterie.local.threads import run_role
-from coterie.local.worker import peak_bytes
 from coterie.protocols import FAMILIES
 from coterie.randomness import SystemEntropy
 from coterie.sharing import Disclosure, Party
@@ -202,7 +201,7 @@ def _take_part(
         source=None if ready.rows is None else ready.rows.source,
     )
     try:
-        with _calm(), _signals(), meeting_of(orders, ready) as meeting:
+        with hold_on(), _signals(), meeting_of(orders, ready) as meeting:
             voice.phase("waiting for the others")
             (talk,) = meeting.connect([0], timeout=orders.wait, waiting=voice.waiting)
             try:
@@ -312,23 +311,28 @@ def _everybody_is_done(talk: Channel) -> None:
 
 def _block(ready: Ready, agreed: Agreed, me: Party) -> NDArray[np.int64] | None:
     """This party's rows, encoded; after all parties have found that they hold the same ids, if vertical."""
+    if agreed.task.layout.partition == "vertical":
+        compare_ids(me, ready.rows)
     if ready.rows is None:
         return None
-    if ready.rows.ids is not None and agreed.task.layout.partition == "vertical":
-        compare_ids(me, ready.rows)
     try:
         return agreed.task.encoding.encode(ready.rows.values, ready.study.own_columns(ready.rank))
     except InputError as error:  # the bounds were checked when the data was read
         raise DataError(f"{ready.rows.source}: {error}") from None
 
 
-def compare_ids(me: Party, rows: Rows) -> None:
+def compare_ids(me: Party, rows: Rows | None) -> None:
     """Do all data parties hold the same ids? Each sends the others a keyed hash of its sorted ids.
 
     The key is fresh and known to the data parties alone, so that the hash says nothing to anybody else, nor to them
-    in another run. A data party learns of each other one whether its set is the same, and nothing more.
+    in another run. A data party learns of each other one whether its set is the same. (It could also test a guess of
+    the whole set; who can guess it whole, all but the answer, has nothing left to learn from it.)
     """
+    me.ledger.record("equal ids", tuple(me.world.names[1:]), "a vertical study needs the same rows at every party")
+    if me.is_helper:
+        return
     key = me.streams.common("ids").read(32).tobytes()
+    assert rows is not None
     tag = np.frombuffer(hmac.digest(key, canonical(rows.ids), "sha256"), np.uint8)
     others = [j for j in me.world.data_ranks if j != me.rank]
     for j in others:
@@ -424,16 +428,3 @@ def _summary(disclosures: list[Disclosure]) -> list[dict[str, Any]]:
         key = entry.what, entry.to, entry.reason
         counted[key] = counted.get(key, 0) + 1
     return [{"what": w, "to": list(to), "reason": r, "times": times} for (w, to, r), times in counted.items()]
-
-
-@contextlib.contextmanager
-def _calm() -> Iterator[None]:
-    """What is loaded stays: looking through it again and again only costs time."""
-    before = gc.get_threshold()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-        gc.unfreeze()

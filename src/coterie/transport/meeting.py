@@ -16,8 +16,9 @@ import ssl
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import IO
 
 from coterie.errors import (
     AuthenticationError,
@@ -45,7 +46,7 @@ from coterie.transport.channel import (
     letter,
     raise_for_control,
 )
-from coterie.transport.tls import Inbox, Outbox, TlsChannel, farewell
+from coterie.transport.tls import LOOK, Inbox, Outbox, TlsChannel, farewell
 
 __all__ = ["Listener", "Meeting", "Peer", "connect", "connect_lanes", "probe"]
 
@@ -53,8 +54,6 @@ __all__ = ["Listener", "Meeting", "Peer", "connect", "connect_lanes", "probe"]
 HANDSHAKE, CROWD = 10.0, 64
 #: The most lanes that a peer may open, and the lane of those who only ask who is there.
 MOST_LANES, PROBE = 128, 0xFFFF
-#: Seconds between two looks at the peers that are there while others are waited for.
-LOOK = 0.2
 
 
 @dataclass(frozen=True)
@@ -424,11 +423,22 @@ def context(server: bool, credentials: Credentials, trusted: Sequence[str]) -> s
     made.load_verify_locations(cadata="\n".join(trusted))
     if server:
         made.num_tickets = 0  # the sender never reads, and an unread ticket would turn a close into a reset
-    with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:  # created with mode 0600
-        file.write(credentials.key + "\n" + credentials.certificate)
+    with _private_file() as (file, name):
+        file.write((credentials.key + "\n" + credentials.certificate).encode())
         file.flush()
-        made.load_cert_chain(file.name)
+        made.load_cert_chain(name)
     return made
+
+
+@contextlib.contextmanager
+def _private_file() -> Iterator[tuple[IO[bytes], str]]:
+    """OpenSSL takes a key from a file only: one in memory where there is such a thing, else one of mode 0600."""
+    if hasattr(os, "memfd_create"):
+        with os.fdopen(os.memfd_create("key"), "wb") as file:
+            yield file, f"/proc/self/fd/{file.fileno()}"
+    else:
+        with tempfile.NamedTemporaryFile("wb", suffix=".pem") as kept:
+            yield kept, kept.name
 
 
 def _dialled(

@@ -50,7 +50,7 @@ from coterie.transport.channel import (
 if TYPE_CHECKING:
     from coterie.ring import Array
 
-__all__ = ["Inbox", "Outbox", "TlsChannel", "farewell"]
+__all__ = ["LOOK", "Inbox", "Outbox", "TlsChannel", "farewell"]
 
 C = TypeVar("C", bound=Control)
 
@@ -58,6 +58,8 @@ C = TypeVar("C", bound=Control)
 HELPER_AHEAD = 32 << 20
 #: Bytes handed to OpenSSL at once.
 CHUNK = 1 << 18
+#: Seconds between two looks at the peers while one of them is waited for.
+LOOK = 0.2
 
 
 class Outbox:
@@ -86,8 +88,6 @@ class Outbox:
 
     def put(self, kind: int, body: memoryview[Any], stamp: Stamp) -> None:
         with self.changed:
-            if self.limit is not None and kind != CONTROL:
-                self.changed.wait_for(lambda: self.error or self.backlog <= (self.limit or 0))
             if self.error:
                 raise self.error
             header = Header(kind, self.lane, self.rank, self.to, self.session, self.sequence, len(body), stamp).pack()
@@ -103,6 +103,13 @@ class Outbox:
                 raise self.error
             if self.pending:
                 self.changed.notify_all()
+
+    def has_room(self, patience: float) -> bool:
+        """Whether the helper may go on: it waits for so long, at most, for the peer to take what it was sent."""
+        with self.changed:
+            return bool(
+                self.changed.wait_for(lambda: self.error or self.limit is None or self.backlog <= self.limit, patience)
+            )
 
     def _write(self) -> None:
         """Write what the socket takes now. The caller holds the lock."""
@@ -286,6 +293,11 @@ class TlsChannel(Channel):
         self._closed = False
 
     def send(self, to: int, array: Array, stamp: Stamp = Stamp()) -> None:  # noqa: B008
+        while not self._outboxes[to].has_room(LOOK):
+            for inbox in self._inboxes.values():  # is everybody still there?
+                message = inbox.glance()
+                if message is not None:
+                    raise_for_control(message, inbox.peer, self.world)
         self._put(to, dtype_code(array.dtype), as_bytes(array), stamp)
 
     def tell(self, to: int, value: bool) -> None:

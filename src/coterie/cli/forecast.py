@@ -1,0 +1,230 @@
+"""`coterie forecast`: what a study will take, before anything runs."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+
+import msgspec
+import typer
+
+from coterie.cli.console import Console
+from coterie.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from coterie.planning import Forecast
+    from coterie.transport.links import Link
+
+__all__ = ["Study", "figure", "forecast", "forecasts"]
+
+#: More rows than this are a matter of hours, and of more memory than a forecast should take.
+MOST_ROWS = 100_000_000
+#: How far the plot reaches.
+MOST_PLOTTED = 10_000_000
+NAMES = {"loopback": "one machine", "lan": "LAN", "wan": "WAN"}
+
+
+class Study(NamedTuple):
+    """The sizes and options that a forecast is for."""
+
+    rows: int
+    columns: int
+    clusters: int
+    parties: int
+    partition: Literal["horizontal", "vertical", "mixed"]
+    counts: Literal["secret", "revealed"]
+    labels: Literal["private", "revealed"]
+    bounds: tuple[float, float]
+    iterations: int
+
+
+def forecast(
+    context: typer.Context,
+    rows: Annotated[int, typer.Option("--rows", "-n", min=1, help="Rows in all.")],
+    columns: Annotated[int, typer.Option("--columns", "-d", min=1, help="Columns in all.")],
+    clusters: Annotated[int, typer.Option("--clusters", "-k", min=1, help="Clusters.")],
+    parties: Annotated[int, typer.Option("--parties", "-p", min=2, help="Data parties, the helper aside.")] = 2,
+    partition: Annotated[
+        Literal["horizontal", "vertical", "mixed"], typer.Option(help="Each party has rows, columns, or cells.")
+    ] = "horizontal",
+    counts: Annotated[Literal["secret", "revealed"], typer.Option(help="The clusters' sizes.")] = "secret",
+    labels: Annotated[
+        Literal["private", "revealed"], typer.Option(help="revealed: SVK-means, vertical only.")
+    ] = "private",
+    iterations: Annotated[int, typer.Option("--iterations", "-i", min=1, help="How many it will take: a guess.")] = 20,
+    protocol: Annotated[Literal["onetime", "securenn"], typer.Option(help="The protocol family.")] = "onetime",
+    bounds: Annotated[str, typer.Option(help="The public range of every column; wider ones take more bytes.")] = "-1:1",
+    plot: Annotated[Path | None, typer.Option(help="A PNG to write: time and bytes over rows and clusters.")] = None,
+) -> None:
+    """What a study will take before anything runs: rounds, bytes, time and memory, on one machine, LAN and WAN.
+
+    Rounds and bytes are exact for the given number of iterations and the plan that suits the link; time and memory are
+    estimates. Rows or columns are taken to be split evenly over the parties.
+    """
+    console: Console = context.obj
+    if protocol != "onetime":
+        raise InputError(
+            f"there is no forecast for {protocol}: its costs are measured, not modelled. Forecast onetime, the "
+            f"default, or measure a small run with coterie simulate --protocol {protocol}"
+        )
+    if rows > MOST_ROWS:
+        raise InputError(f"forecasts go up to {MOST_ROWS:,} rows, not {rows:,}")
+    if plot is not None and plot.suffix.lower() != ".png":
+        raise InputError(f"--plot writes a PNG; {plot} is not called one")
+    study = Study(rows, columns, clusters, parties, partition, counts, labels, _range(bounds), iterations)
+    _show(console, study, forecasts(study))
+    if plot is not None:
+        _write(plot, figure(study))
+        console.say(f"The plot: {plot}", "plot", path=str(plot))
+
+
+def forecasts(study: Study) -> dict[str, Forecast]:
+    """The forecast for each link, with the plan that suits it."""
+    from coterie.planning import even_layout, planned, sketch
+    from coterie.planning import forecast as forecast_of
+    from coterie.transport.links import LINKS
+
+    layout = even_layout(study.partition, study.rows, study.columns, study.parties)
+    task = sketch(layout, study.clusters, study.bounds, study.counts, study.labels)
+    return {
+        name: forecast_of(planned(task, study.parties, "auto", link), study.parties, study.iterations, link, "stop")
+        for name, link in LINKS.items()
+    }
+
+
+def _range(text: str) -> tuple[float, float]:
+    try:
+        low, high = (float(end) for end in text.split(":"))
+    except ValueError:
+        raise InputError(f"--bounds {text!r} is no range; write it as low:high, such as 0:120") from None
+    return low, high
+
+
+# -- what it says -----------------------------------------------------------------------------------------------------
+
+
+def _show(console: Console, study: Study, found: dict[str, Forecast]) -> None:
+    from rich.table import Table
+
+    from coterie.report.words import duration, size
+    from coterie.transport.links import LINKS
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("", no_wrap=True)
+    for name in NAMES.values():
+        table.add_column(name, justify="right", no_wrap=True)
+
+    def row(name: str, cells: Sequence[str]) -> None:
+        table.add_row(name, *cells)
+
+    every = [found[name] for name in NAMES]
+    row("bandwidth", [_speed(LINKS[name]) for name in NAMES])
+    row("round trip", [duration(LINKS[name].round_trip) for name in NAMES])
+    row("time, an iteration", [duration(one.seconds_per_iteration) for one in every])
+    row(f"time, {study.iterations} iterations", [duration(one.seconds) for one in every])
+    row("rounds, an iteration", [str(one.rounds_per_iteration) for one in every])
+    row("rounds, in all", [f"{one.rounds:,}" for one in every])
+    row("a party sends, an iteration", [size(_most(one.bytes_per_iteration)) for one in every])
+    row("a party sends, in all", [size(_most(one.bytes_sent)) for one in every])
+    row("the helper sends, an iteration", [size(one.bytes_per_iteration["P0"]) for one in every])
+    row("the helper sends, in all", [size(one.bytes_sent["P0"]) for one in every])
+    row("memory of a party", [size(_most(one.memory)) for one in every])
+    row("memory of the helper", [size(one.memory["P0"]) for one in every])
+    options = study._asdict() | {"protocol": "onetime"}
+    console.say(f"{_described(study)}, and a helper; protocol onetime\n", "study", **options)
+    console.show(table, "forecast", links={name: msgspec.to_builtins(one) for name, one in found.items()})
+    console.say(
+        "\nRounds and bytes are exact, if it takes so many iterations and the plan is the one for the link; TLS adds\n"
+        "a little. Time and memory are estimates, for all roles together on two cores of a 2.8 GHz Xeon.",
+        "note",
+    )
+
+
+def _described(study: Study) -> str:
+    sizes = f"{study.rows:,} rows, {study.columns} columns, {study.clusters} clusters, {study.parties} parties"
+    return f"{sizes}, {study.partition}, sizes {study.counts}, labels {study.labels}"
+
+
+def _most(by_rank: dict[str, int]) -> int:
+    """The data party's that sends, or takes, most."""
+    return max(value for rank, value in by_rank.items() if rank != "P0")
+
+
+def _speed(link: Link) -> str:
+    bits = 8 * link.bandwidth
+    return f"{bits / 1e9:g} Gbit/s" if bits >= 1e9 else f"{bits / 1e6:g} Mbit/s"
+
+
+# -- the plot ---------------------------------------------------------------------------------------------------------
+
+
+def figure(study: Study) -> Figure:
+    """Time and bytes of a whole run, over the number of rows and over the number of clusters."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter
+
+    from coterie.report.words import duration, size
+
+    rows, clusters = _around_rows(study), _around_clusters(study)
+    by_rows = [forecasts(study._replace(rows=n)) for n in rows]
+    by_clusters = [forecasts(study._replace(clusters=k)) for k in clusters]
+    drawn = Figure(figsize=(9, 6.6), layout="constrained")
+    axes: Any = drawn.subplots(2, 2, sharey="row")
+    inks = {"loopback": "#5d646d", "lan": "#0072b2", "wan": "#e69f00"}
+    marks = {"loopback": "s", "lan": "o", "wan": "^"}
+    for column, (places, found) in enumerate(((rows, by_rows), (clusters, by_clusters))):
+        for name, label in NAMES.items():
+            style = {"color": inks[name], "marker": marks[name], "markersize": 4, "linewidth": 1.4, "label": label}
+            axes[0, column].plot(places, [one[name].seconds for one in found], **style)
+            axes[1, column].plot(places, [sum(one[name].bytes_sent.values()) for one in found], **style)
+    for column, place, name in ((0, study.rows, "rows"), (1, study.clusters, "clusters")):
+        for line in (0, 1):
+            axes[line, column].axvline(place, color="#b9bcc0", linewidth=0.8, linestyle=":")
+            axes[line, column].set_yscale("log")
+            axes[line, column].grid(axis="y", color="#e5e3dd", linewidth=0.7)
+            axes[line, column].tick_params(labelsize=8)
+            for side in ("top", "right"):
+                axes[line, column].spines[side].set_visible(False)
+        axes[1, column].set_xlabel(name, fontsize=9)
+    for line in (0, 1):
+        axes[line, 0].set_xscale("log")
+        axes[line, 0].xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes[0, 0].set_ylabel(f"time of {study.iterations} iterations", fontsize=9)
+    axes[1, 0].set_ylabel("sent, by all together", fontsize=9)
+    axes[0, 0].yaxis.set_major_formatter(FuncFormatter(lambda value, _: duration(value)))
+    axes[1, 0].yaxis.set_major_formatter(FuncFormatter(lambda value, _: size(value)))
+    axes[0, 0].legend(fontsize=8, frameon=False)
+    drawn.suptitle(f"dotted: {_described(study)}", fontsize=9)
+    return drawn
+
+
+def _around_rows(study: Study) -> list[int]:
+    """From a hundredth of the rows to ten times as many, three steps a decade."""
+    least = max(study.clusters, study.parties, 10)
+    most = max(MOST_PLOTTED, study.rows)
+    steps = {round(study.rows * 10 ** (step / 3)) for step in range(-6, 4)}
+    return sorted(n for n in steps if least <= n <= most) or [study.rows]
+
+
+def _around_clusters(study: Study) -> list[int]:
+    """From 2 to twice the clusters, or to 16, and no more than there are rows."""
+    most = min(max(16, 2 * study.clusters), study.rows)
+    return sorted({k for k in (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, study.clusters, most) if k <= most})
+
+
+def _write(path: Path, drawn: Figure) -> None:
+    from coterie.report.page import picture
+
+    new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        new.write_bytes(picture(drawn))
+        os.replace(new, path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}") from error
+    finally:
+        new.unlink(missing_ok=True)

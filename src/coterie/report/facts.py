@@ -1,0 +1,193 @@
+"""Everything that one party may know of its run, and that its report shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.sharing import Disclosure
+from coterie.transport import Traffic
+
+if TYPE_CHECKING:
+    from coterie.clustering import Layout, Outcome, Task
+
+__all__ = ["Column", "Facts", "Participant", "facts_of", "rows_per_cluster", "versions"]
+
+
+class Participant(msgspec.Struct, frozen=True):
+    """One that takes part, and how it is known to be that."""
+
+    name: str
+    role: Literal["data party", "helper"]
+    address: str | None = None
+    fingerprint: str | None = None
+
+
+class Column(msgspec.Struct, frozen=True):
+    """A column of the whole table: its public range and, where columns are held by one party each, by whom."""
+
+    name: str
+    low: float
+    high: float
+    holder: str | None = None
+
+
+class Facts(msgspec.Struct, kw_only=True):
+    """What one party knows at the end. Nothing of it is another party's secret.
+
+    `options` holds what was agreed on, in words, by the names of the estimator's arguments ("partition", "protocol",
+    "counts", "labels" and "centers" are always there). `centers` (k x `center_columns`) are in data units, None where
+    this party learns none; a suppressed cluster's row is not shown, whatever it holds. `sizes` are None, in all or for
+    a cluster, where they were not disclosed; `own_rows` counts this party's rows per cluster, from its labels.
+    `seconds` are by phase. `traffic` is what this party counted. `forecast` and `comparison` are pairs of words.
+    """
+
+    title: str
+    study: str | None = None
+    study_hash: str | None = None
+    party: str
+    role: Literal["data party", "helper"] = "data party"
+    when: str = ""
+    participants: list[Participant]
+    options: dict[str, str]
+    columns: list[Column]
+    rows: dict[str, int]
+    n: int
+    k: int
+    center_columns: list[str] = []
+    centers: list[list[float]] | None = None
+    suppressed: list[bool] = []
+    sizes: list[int | None] | None = None
+    own_rows: list[int] | None = None
+    least: int = 1
+    inertia: float | None = None
+    n_iter: int
+    max_iter: int
+    tol: float
+    seconds: dict[str, float] = {}
+    seconds_per_iteration: list[float] = []
+    memory: int | None = None
+    traffic: Traffic
+    disclosures: list[Disclosure]
+    versions: dict[str, str] = {}
+    hashes: dict[str, str] = {}
+    forecast: dict[str, str] | None = None
+    comparison: dict[str, str] | None = None
+
+    @property
+    def d(self) -> int:
+        return len(self.columns)
+
+    @property
+    def p(self) -> int:
+        return len(self.parties)
+
+    @property
+    def parties(self) -> list[str]:
+        return [one.name for one in self.participants if one.role == "data party"]
+
+    @property
+    def helper(self) -> str:
+        return next(one.name for one in self.participants if one.role == "helper")
+
+    @property
+    def by_tolerance(self) -> bool:
+        """Did the run stop because the centres no longer moved? (At the last iteration nobody asks.)"""
+        return self.n_iter < self.max_iter
+
+    def closed(self, cluster: int) -> bool:
+        """Is the cluster too small to be shown?"""
+        return bool(self.suppressed) and self.suppressed[cluster]
+
+    def __repr__(self) -> str:
+        return f"<Facts of {self.party}>"  # never a result
+
+
+def facts_of(
+    task: Task,
+    outcome: Outcome,
+    rank: int,
+    participants: Sequence[Participant],
+    options: dict[str, str] | None = None,
+    **more: Any,
+) -> Facts:
+    """The facts of the role of this rank (0 is the helper's; participants stand in the order of their ranks).
+
+    `options` are added to those that the task holds; `more` are further fields, `title` among them.
+    """
+    layout, encoding = task.layout, task.encoding
+    names = [one.name for one in participants]
+    columns = [
+        Column(name, float(low), float(high), _holder(layout, l, names))
+        for l, (name, low, high) in enumerate(zip(encoding.names, encoding.low, encoding.high, strict=True))
+    ]
+    agreed = {
+        "partition": layout.partition,
+        "protocol": task.protocol,
+        "counts": task.counts,
+        "labels": task.labels,
+        "centers": task.centers,
+        "scale": "bounds" if encoding.scaled else "none",
+        "n_init": str(max(len(task.starts), 1)),
+        "max_iter": str(task.max_iter),
+        "tol": f"{task.tol:g}",
+        "fractional_bits": str(encoding.f),
+    }
+    if task.starts:
+        agreed["start"] = "; ".join(", ".join(map(str, start)) for start in task.starts)
+    suppressed = getattr(outcome, "suppressed", None)
+    facts = Facts(
+        party=names[rank],
+        role=participants[rank].role,
+        participants=list(participants),
+        options=agreed | (options or {}),
+        columns=columns,
+        rows={names[j]: int(layout.own_rows(j).sum()) for j in range(1, len(names))},
+        n=layout.n,
+        k=task.clusters,
+        least=getattr(task, "least", 1),
+        n_iter=outcome.n_iter,
+        max_iter=task.max_iter,
+        tol=task.tol,
+        inertia=outcome.inertia,
+        traffic=outcome.traffic or Traffic(),
+        disclosures=outcome.disclosures,
+        **more,
+    )
+    if suppressed is not None:
+        facts.suppressed = [bool(flag) for flag in suppressed]
+    if outcome.centers is not None:
+        facts.center_columns = [encoding.names[l] for l in outcome.center_columns]
+        facts.centers = encoding.decode(outcome.centers, outcome.center_columns).tolist()
+    if outcome.labels is not None and outcome.rows is not None:
+        facts.own_rows = rows_per_cluster(outcome.labels, task.clusters)
+        if outcome.rows.all():  # whoever learns all labels learns the sizes
+            facts.sizes = [None if facts.closed(j) else count for j, count in enumerate(facts.own_rows)]
+    if outcome.counts is not None:
+        facts.sizes = [int(count) for count in outcome.counts]
+    return facts
+
+
+def _holder(layout: Layout, column: int, names: Sequence[str]) -> str | None:
+    return next((names[j + 1] for j, held in enumerate(layout.columns) if column in held), None)
+
+
+def rows_per_cluster(labels: NDArray[Any], clusters: int) -> list[int]:
+    """How many of these labels each cluster has; -1, a suppressed one, is left out."""
+    counts: list[int] = np.bincount(labels[labels >= 0], minlength=clusters).tolist()
+    return counts
+
+
+def versions(*more: str) -> dict[str, str]:
+    """The versions of what a run depends on, by distribution; `more` are further ones."""
+    import platform
+    import ssl
+    from importlib.metadata import version
+
+    found = {"coterie": version("coterie"), "Python": platform.python_version()}
+    found |= {name: version(name) for name in ("numpy", "numba", "cryptography", "msgspec", *more)}
+    return found | {"OpenSSL": ssl.OPENSSL_VERSION.split()[1], "system": f"{platform.system()} {platform.machine()}"}

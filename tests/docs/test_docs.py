@@ -1,0 +1,153 @@
+"""The documentation holds: its code runs, its tables are those of the code, its links lead somewhere, it builds."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from coterie import errors
+from coterie.protocols.beaver import elementwise_product, square
+from coterie.protocols.onetime.sign import tree_of
+from coterie.protocols.securenn.sign import compute_msb, drelu, share_convert
+from coterie.ring import OddWords, Words
+from coterie.ring.bitslice import wire_size
+from coterie.transport import HEADER_BYTES
+from tests.docs.pages import DOCS, ROOT, blocks, links, name_of, pages, table
+from tests.support import given, run, splits
+
+PAGES = pages()
+SCRIPTS = sorted((DOCS / "gallery").glob("*.py"))
+
+
+# -- code ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", [p for p in PAGES if blocks(p, "python")], ids=name_of)
+def test_code_blocks_run(path, tmp_path, monkeypatch):
+    """All of a page's blocks, in order, in one namespace and an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": "__main__"}
+    for block in blocks(path, "python"):
+        code = "\n" * (block.line - 1) + block.body  # so that a traceback shows the page's own lines
+        exec(compile(code, str(path), "exec"), namespace)
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+def test_gallery_scripts_run_and_become_pages(script):
+    page = notebook().page(script)
+    assert page.startswith("# ")
+    assert page.count("```python") >= 2
+    assert "```text" in page, "it prints nothing"
+
+
+def test_the_gallery_lists_every_script():
+    listed = (DOCS / "gallery" / "index.md").read_text(encoding="utf-8").splitlines()
+    for script in SCRIPTS:
+        assert script.stem in listed
+        assert script.with_suffix(".md").exists(), "the page that the script is put into"
+
+
+def notebook():
+    spec = importlib.util.spec_from_file_location("notebook", DOCS / "notebook.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+# -- tables ----------------------------------------------------------------------------------------------
+
+
+def exit_codes() -> dict[str, int]:
+    classes = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if kind.__module__ == errors.__name__]
+    return {kind.__name__: kind.exit_code for kind in classes if issubclass(kind, Exception)}
+
+
+def test_the_table_of_exceptions_is_that_of_the_classes():
+    listed = {name: int(code) for name, code, _ in table(DOCS / "errors.md", "| exception |")}
+    assert listed == exit_codes()
+
+
+def test_the_table_of_exit_codes_has_all_of_them():
+    listed = {int(code) for code, *_ in table(DOCS / "errors.md", "| code |")}
+    assert listed == {0, *exit_codes().values()}
+
+
+def test_the_reference_documents_every_exception():
+    reference = (DOCS / "api.md").read_text(encoding="utf-8")
+    for name in errors.__all__:
+        assert f"autoexception:: coterie.errors.{name}\n" in reference
+
+
+def test_the_costs_of_a_sign_are_those_of_the_tree():
+    for w, digits, rounds, dealt, opened in table(DOCS / "protocols" / "onetime.md", "<!-- table: sign -->"):
+        levels = tree_of(int(w) // 4)
+        assert int(digits) == int(w) // 4
+        assert int(rounds) == 1 + len(levels)
+        assert float(dealt) == 2 * int(digits) + 1 / 8 + sum(level.terms.monomials for level in levels) / 8
+        assert float(opened) == wire_size(int(w)) + sum(level.terms.variables for level in levels) / 8
+
+
+SECURENN = {
+    "ElementWiseMatMul": (elementwise_product, 2, Words(64)),
+    "Square": (square, 1, Words(64)),
+    "ShareConvert": (share_convert, 1, Words(64)),
+    "ComputeMSB": (compute_msb, 1, OddWords(64)),
+    "DReLU": (drelu, 1, Words(64)),
+}
+
+
+@pytest.mark.parametrize("p", [2, 3])
+def test_the_costs_of_securenn_are_those_counted(p):
+    m = 40
+    rows = list(table(DOCS / "protocols" / "securenn.md", "<!-- table: securenn -->"))
+    assert [name for name, *_ in rows] == list(SECURENN)
+    for name, rounds, *cells in rows:
+        protocol, inputs, ring = SECURENN[name]
+        to_helper, to_other, by_helper = (m * int(cell.removesuffix(" m")) for cell in cells)
+        shares = [splits(ring, np.arange(m) * 3 + i, p, i) for i in range(inputs)]
+        ran = run(p, lambda me: protocol(me, *(given(me, ring, s) for s in shares)))
+        assert ran.traffic.by_protocol[name].rounds == int(rounds)
+        helper, *parties = ran.recordings
+        assert sum(frame.array.nbytes for frame in helper.sent) == by_helper
+        for party in parties:
+            assert sum(frame.array.nbytes for frame in party.sent if frame.receiver == 0) == to_helper
+            assert sum(frame.array.nbytes for frame in party.sent if frame.receiver) == to_other * (p - 1)
+
+
+def test_the_layout_of_a_frame_adds_up():
+    sizes = [cell for cell, _ in table(DOCS / "transport.md", "| bytes | field |")]
+    assert sum(int(size) for cell in sizes for size in cell.split(",")) == HEADER_BYTES
+
+
+# -- links and the build -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
+def test_relative_links_lead_to_files(path):
+    for target in links(path):
+        file = target.partition("#")[0]
+        assert not file or (path.parent / file).exists(), f"{target} in {name_of(path)}"
+
+
+def test_pages_name_no_machine():
+    for path in [*PAGES, *SCRIPTS, DOCS / "conf.py"]:
+        text = path.read_text(encoding="utf-8")
+        assert "/work/" not in text and "/home/" not in text and "/tmp/" not in text, name_of(path)
+
+
+def test_it_builds_without_a_warning_and_needs_no_network(tmp_path):
+    for package in ("sphinx", "myst_parser", "furo"):
+        pytest.importorskip(package, reason=f"{package} is not installed: pip install '.[docs]'")
+    out = tmp_path / "html"
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "-d", str(tmp_path / "trees")]
+    done = subprocess.run([*command, str(DOCS), str(out)], cwd=ROOT, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    for page in out.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        for needs in ('src="http', 'rel="stylesheet" type="text/css" href="http', "@import url(http"):
+            assert needs not in text, f"{page.name} loads something from elsewhere"

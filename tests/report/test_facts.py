@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+
+from coterie.report.facts import Column, Facts, facts_of, rows_per_cluster, versions
+from tests.report.examples import PARTICIPANTS, by_hand, facts_of_small_run, small_run
+
+
+def test_facts_travel_as_json():
+    facts = by_hand()
+    assert msgspec.json.decode(msgspec.json.encode(facts), type=Facts) == facts
+
+
+def test_facts_show_no_result_when_printed():
+    assert repr(by_hand()) == "<Facts of alice>"
+
+
+def test_roles_by_hand():
+    facts = by_hand()
+    assert (facts.p, facts.d, facts.helper, facts.parties) == (2, 3, "depot", ["alice", "bob"])
+    assert facts.by_tolerance
+    assert not by_hand(n_iter=300).by_tolerance
+
+
+def test_labels_are_counted_without_the_closed_ones():
+    assert rows_per_cluster(np.array([-1, 0, 2, 2, -1]), 4) == [1, 0, 2, 0]
+
+
+def test_horizontal_facts():
+    facts = facts_of_small_run(1, "horizontal")
+    assert facts.columns == [Column(name, -20, 20) for name in "abce"]
+    assert facts.rows == {"alice": 10, "bob": 10}
+    assert facts.own_rows == [3, 7]
+    assert facts.sizes is None
+    assert np.array(facts.centers).shape == (2, 4)
+    assert facts.options["partition"] == "horizontal"
+    assert list(facts.traffic.bytes_sent) == ["alice"]
+
+
+def test_vertical_facts_have_own_columns_and_sizes():
+    facts = facts_of_small_run(2, "vertical")
+    assert facts.center_columns == ["c", "e"]
+    assert np.array(facts.centers).shape == (2, 2)
+    assert [column.holder for column in facts.columns] == ["alice", "alice", "bob", "bob"]
+    assert facts.sizes == facts.own_rows == [3, 17]
+
+
+def test_revealed_counts_are_facts():
+    assert facts_of_small_run(1, "horizontal", counts="revealed").sizes == [3, 17]
+
+
+def test_shared_centres_are_not():
+    facts = facts_of_small_run(1, "horizontal", centers="shared")
+    assert facts.centers is None
+    assert facts.inertia is not None
+
+
+@pytest.mark.parametrize("partition", ["horizontal", "vertical", "mixed"])
+def test_the_helper_has_no_result(partition):
+    facts = facts_of_small_run(0, partition, counts="revealed")
+    assert facts.role == "helper"
+    assert (facts.centers, facts.sizes, facts.own_rows, facts.inertia) == (None, None, None, None)
+
+
+def test_small_clusters_are_closed():
+    facts = facts_of_small_run(1, "vertical", least=5)
+    assert facts.suppressed == [True, False]
+    assert facts.closed(0)
+    assert facts.sizes == [None, 17]
+    assert facts.least == 5
+
+
+def test_given_options_are_added():
+    task, outcomes = small_run("horizontal")
+    facts = facts_of(task, outcomes[1], 1, PARTICIPANTS, {"link": "wan"}, title="t", study="s")
+    assert facts.options["link"] == "wan"
+    assert facts.study == "s"
+
+
+def test_versions_name_what_a_run_depends_on():
+    found = versions("matplotlib")
+    assert {"coterie", "Python", "numpy", "cryptography", "matplotlib", "OpenSSL", "system"} <= set(found)

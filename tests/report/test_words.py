@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from coterie.report.words import (
+    PROTOCOLS,
+    WHAT,
+    duration,
+    enumerated,
+    meaning,
+    number,
+    promises,
+    size,
+    told,
+)
+from coterie.sharing import Disclosure
+from tests.report.examples import OPTIONS, small_run
+
+PARTIES = ["alice", "bob", "carol"]
+WAYS = [
+    way
+    for way in product(
+        ("horizontal", "vertical", "mixed"), ("secret", "revealed"), ("private", "revealed"), ("revealed", "shared")
+    )
+    if way[2] == "private" or way[0] == "vertical"
+]
+
+
+def promised(partition="horizontal", counts="secret", labels="private", centers="revealed", least=1, starts=1):
+    return promises(partition, counts, labels, centers, "onetime", "depot", PARTIES, least, starts)
+
+
+def words(sentences: list[str]) -> str:
+    return " ".join(sentences)
+
+
+# -- promises ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", WAYS, ids="-".join)
+def test_everybody_has_a_place_and_every_sentence_ends(way):
+    made = promised(*way)
+    assert list(made.at_end) == [*PARTIES, "depot"]
+    lists = [made.during, made.nobody, made.public, made.assumptions, made.not_protected, *made.at_end.values()]
+    for sentences in lists:
+        assert sentences
+        for sentence in sentences:
+            assert sentence[0].isupper()
+            assert sentence.endswith((".", ".)"))
+
+
+@pytest.mark.parametrize("way", WAYS, ids="-".join)
+def test_the_helper_learns_the_stop_bit_and_no_result(way):
+    made = promised(*way)
+    assert "depot" in made.during[0]
+    assert "one bit" in made.during[0]
+    assert not any("depot" in sentence for sentence in made.during[1:])
+    assert made.at_end["depot"][0].startswith("Nothing")
+
+
+def test_default_by_hand():
+    made = promised()
+    assert "Nothing else is opened before the end" in words(made.during)
+    assert words(made.at_end["bob"]).startswith("The centres, in all columns. The cluster of each of its own rows.")
+    assert "inertia" in words(made.at_end["bob"])
+    assert "sizes of the clusters" in words(made.nobody)
+    assert "-1" not in words(made.at_end["bob"])
+    assert "even 2 of the 3 parties together" in words(made.assumptions)
+    assert "collude" in words(made.not_protected)
+
+
+def test_vertical_columns_go_to_their_holders_and_sizes_follow():
+    made = promised("vertical")
+    assert "in its own columns" in words(made.at_end["alice"])
+    assert "sizes" in words(made.at_end["alice"])
+    assert "sizes" not in words(made.nobody)
+    assert "except for the party that holds the column" in words(made.nobody)
+
+
+def test_revealed_counts_say_what_follows_from_them():
+    made = promised(counts="revealed")
+    assert "how many rows each cluster has" in words(made.during)
+    assert "sizes of the clusters, over all" in words(made.at_end["alice"])
+    assert "take its own rows off" in words(made.not_protected)
+    assert "sizes" not in words(made.nobody)
+
+
+def test_revealed_labels_are_said_for_every_iteration():
+    made = promised("vertical", labels="revealed")
+    assert "cluster of every row" in words(made.during)
+    assert "iterations before the last" not in words(made.nobody)
+
+
+def test_shared_centres_are_nobodys():
+    made = promised(centers="shared")
+    assert "No centres" in words(made.at_end["alice"])
+    assert "each party keeps a share" in words(made.nobody)
+
+
+def test_a_least_size_opens_bits_to_the_parties_alone():
+    made = promised(least=10)
+    assert "fewer than 10 rows (one bit a cluster)" in words(made.at_end["alice"])
+    assert "10" not in words(made.at_end["depot"])
+    assert "centre of a cluster of fewer than 10 rows" in words(made.nobody)
+
+
+def test_restarts_are_mentioned_where_there_are_some():
+    assert "Which of the 5 starts" in words(promised(starts=5).nobody)
+    assert "starts gave" not in words(promised().nobody)
+
+
+def test_what_is_promised_is_what_runs_log():
+    """Whatever a real run opens has a word here, and what is opened in the loop stands under `during`."""
+    for partition, counts, labels, least in [
+        ("horizontal", "secret", "private", 1),
+        ("horizontal", "revealed", "private", 1),
+        ("vertical", "secret", "private", 4),
+        ("vertical", "secret", "revealed", 1),
+        ("mixed", "secret", "private", 1),
+    ]:
+        _, outcomes = small_run(partition, least, counts=counts, labels=labels)
+        log = outcomes[0].disclosures
+        assert {entry.what for entry in log} <= set(WHAT)
+        in_loop = {entry.what for entry in log if entry.iteration is not None}
+        during = words(promised(partition, counts, labels, least=least).during)
+        assert ("counts" in in_loop) == ("how many rows each cluster has" in during)
+        assert ("labels" in in_loop) == ("cluster of every row" in during)
+        assert {entry.what for entry in log if "depot" in entry.to} <= {"stop bit"}
+        assert ("suppression bits" in {entry.what for entry in log}) == (least > 1)
+
+
+# -- the log in words ------------------------------------------------------------------------------------------------
+
+
+def test_equal_entries_become_one_sentence():
+    log = [Disclosure("stop bit", ("depot", *PARTIES), "go on?", i) for i in (1, 2, 3)]
+    (line,) = told(log, "depot", PARTIES)
+    assert line.sentence == (
+        "Everybody, the helper included, learnt one bit: whether the centres moved so little that the run stops."
+    )
+    assert (line.when, line.times, line.to) == ("in iterations 1 to 3", 3, "everybody, the helper included")
+
+
+def test_restarts_open_more_often_than_there_are_iterations():
+    log = [Disclosure("stop bit", ("depot", *PARTIES), "go on?", i) for i in (1, 2, 1)]
+    (line,) = told(log, "depot", PARTIES)
+    assert (line.when, line.times) == ("in iterations 1 to 2, over all starts", 3)
+
+
+def test_recipients_and_details():
+    log = [
+        Disclosure("labels", ("alice",), "result", None, "1 rows"),
+        Disclosure("labels", ("alice", "bob"), "result", None, "12345 rows"),
+        Disclosure("labels", tuple(PARTIES), "by labels", 1),
+        Disclosure("centers", tuple(PARTIES), "result", None, "x, y"),
+        Disclosure("bounds", ("depot", *PARTIES), "auto"),
+        Disclosure("debugging", ("bob",), "why not", 4),
+    ]
+    lines = told(log, "depot", PARTIES)
+    assert [line.sentence for line in lines] == [
+        "alice learnt the cluster of each row of which it holds values: 1 row.",
+        "alice and bob learnt the cluster of each row of which they hold values: 12,345 rows.",
+        "All data parties learnt the cluster of each row.",
+        "All data parties learnt the centres of the clusters, in columns x, y.",
+        "Everybody, the helper included, learnt the range of each column, as taken from the data and then widened.",
+        "bob was given “debugging”.",
+    ]
+    assert [line.when for line in lines] == [
+        "at the end", "at the end", "in iteration 1", "at the end", "before the run", "in iteration 4",
+    ]  # fmt: skip
+
+
+def test_two_parties_are_named():
+    log = [Disclosure("inertia", ("a", "b"), "result")]
+    assert told(log, "h", ["a", "b"])[0].to == "a and b"
+
+
+# -- options, numbers ------------------------------------------------------------------------------------------------
+
+
+def test_options_have_meanings():
+    assert all(meaning(option, value) for option, value in OPTIONS.items())
+    assert meaning("unheard of", "x") == ""
+
+
+def test_counted_protocols_have_meanings():
+    for protocol in ("onetime", "securenn"):
+        _, outcomes = small_run("horizontal", protocol=protocol)
+        assert set(outcomes[1].traffic.by_protocol) <= set(PROTOCOLS)
+
+
+def test_lists():
+    assert [enumerated(list(names)) for names in ("", "a", "ab", "abc")] == ["", "a", "a and b", "a, b and c"]
+
+
+def test_sizes():
+    cases = {0: "0 bytes", 999: "999 bytes", 1000: "1 kB", 999_499: "999 kB", 999_900: "1 MB", 31_600_000: "31.6 MB"}
+    assert {count: size(count) for count in cases} == cases
+    assert size(5e15) == "5e+03 TB"
+
+
+def test_durations():
+    cases = {0.0123: "12.3 ms", 0.9999: "1 s", 3.44: "3.44 s", 59.99: "1 min 0 s", 320: "5 min 20 s", 7500: "2 h 5 min"}
+    assert {seconds: duration(seconds) for seconds in cases} == cases
+
+
+@pytest.mark.parametrize(
+    ("value", "span", "text"),
+    [
+        (12345.678, 100_000, "12,346"),
+        (0.123456, 1, "0.123"),
+        (-0.00001, 1, "0.000"),
+        (5.5, 0, "5.5"),
+        (1e-9, 1e-12, "1e-09"),
+        (float("nan"), 1, "nan"),
+    ],
+)
+def test_numbers_are_as_fine_as_matters(value, span, text):
+    assert number(value, span) == text
