@@ -4,15 +4,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-all lint format bench clean
+.PHONY: demo test test-all lint format docs bench clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
 	touch $@
 
-demo: $(STAMP)          ## the paper's example, beside scikit-learn
-	$(BIN)/python examples/paper_example.py
+demo: $(STAMP)          ## the paper's example between real processes, beside scikit-learn, as a page
+	$(BIN)/coterie demo
 
 test: $(STAMP)          ## all but the slow tests
 	$(BIN)/python -m pytest -n 2 -m "not slow"
@@ -28,6 +28,9 @@ lint: $(STAMP)
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(STAMP)          ## the documentation, into docs/_build
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build
 
 bench: $(STAMP)         ## rounds beside the paper's; one table beside scikit-learn; growth as plots
 	$(BIN)/python benchmarks/rounds.py

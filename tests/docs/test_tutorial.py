@@ -1,4 +1,4 @@
-"""The tutorial, typed in as it stands: its commands by every organisation in a folder of its own.
+"""The tutorial and README's walk, typed in as they stand: by every organisation in a folder of its own.
 
 A comment before a block says who gives it: `<!-- run: tutorial; in alice -->`. Neighbouring blocks that are marked
 `together` run side by side. `<!-- file: tutorial; alice/policy.toml -->` is a file with the block's content. Only
@@ -17,20 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import DOCS, Block, all_blocks, table
+from tests.docs.pages import DOCS, ROOT, Block, all_blocks, table
 
-TUTORIAL = DOCS / "tutorial.md"
-VERBS = ("identity", "study", "preflight", "run", "predict", "audit")
+TUTORIAL, README = DOCS / "tutorial.md", ROOT / "README.md"
 SECONDS = 120
-
-
-def missing_verbs() -> list[str]:
-    from typer.main import get_command
-
-    from coterie.cli.app import app
-
-    known = getattr(get_command(app), "commands", {})
-    return [verb for verb in VERBS if verb not in known]
 
 
 def parts(block: Block) -> list[str]:
@@ -50,9 +40,9 @@ def free_ports(count: int) -> list[int]:
 class Shell:
     """Runs blocks of the page below a folder."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        names = sorted(set(re.findall(r"[\w.]+\.example\.org:\d+", TUTORIAL.read_text(encoding="utf-8"))))
+    def __init__(self, folder: Path, page: Path) -> None:
+        self.folder, self.page = folder, page
+        names = sorted(set(re.findall(r"[\w.]+\.example\.org:\d+", page.read_text(encoding="utf-8"))))
         ports = free_ports(len(names))
         self.addresses = {name: f"127.0.0.1:{port}" for name, port in zip(names, ports, strict=True)}
         self.environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
@@ -83,7 +73,7 @@ class Shell:
             for process in running:
                 process.kill()
         for block, process, text in zip(together, running, said, strict=True):
-            assert process.returncode == 0, f"{TUTORIAL.name}:{block.line} ended with {process.returncode}\n{text}"
+            assert process.returncode == 0, f"{self.page.name}:{block.line} ended with {process.returncode}\n{text}"
         return "\n".join(said)
 
 
@@ -95,23 +85,22 @@ def test_every_command_of_the_tutorial_has_somebody_who_gives_it():
         assert any(part.startswith("in ") for part in parts(block)), block.line
 
 
-def test_the_tutorial_works_as_it_stands(tmp_path, monkeypatch):
-    if missing := missing_verbs():
-        pytest.skip(f"the command line has no {', '.join(missing)} yet")
+@pytest.mark.parametrize("page", [README, TUTORIAL], ids=lambda page: page.stem)
+def test_a_walk_works_as_it_stands(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    shell, namespace = Shell(tmp_path), {}
+    shell, namespace = Shell(tmp_path, page), {}
 
     def together(block: Block) -> object:
         return "together" if "together" in parts(block) else block.line
 
-    for _, group in groupby(all_blocks(TUTORIAL), together):
+    for _, group in groupby(all_blocks(page), together):
         steps = list(group)
         for block in steps:
             if block.language == "python":
-                exec(compile(block.body, str(TUTORIAL), "exec"), namespace)
-            elif block.note.startswith("file: tutorial"):
+                exec(compile(block.body, str(page), "exec"), namespace)
+            elif block.note.startswith("file: "):
                 (tmp_path / parts(block)[1]).write_text(shell.here(block.body), encoding="utf-8")
-        commands = [block for block in steps if block.note.startswith("run: tutorial")]
+        commands = [block for block in steps if block.note.startswith("run: ")]
         if commands:
             shell.run(commands)
     for file, _ in table(TUTORIAL, "| file in"):

@@ -24,7 +24,7 @@ USAGE, INTERNAL = 2, 70
 COMMON = ("--quiet", "-q", "--json")
 HELP = """k-means across organisations, with nobody's data leaving home.
 
-Try it:         coterie demo, coterie simulate FILE
+Try it:         coterie demo, coterie simulate FILE, coterie forecast
 Agree:          coterie identity, coterie study
 Run together:   coterie preflight, coterie run, coterie predict
 Look back:      coterie audit

@@ -9,6 +9,7 @@ import msgspec
 from coterie.clustering import Layout, Task
 from coterie.errors import InputError
 from coterie.planning import forecast, planned
+from coterie.planning.sketch import even_layout
 from coterie.report.words import duration, enumerated, promises, size
 from coterie.ring import FixedPoint, fractional_bits
 from coterie.study.agreement import Study, study_hash
@@ -73,8 +74,7 @@ def _forecast(study: Study, rows: int, iterations: int, link: str) -> dict[str, 
     scaled = todo.scale == "bounds"
     f = fractional_bits(low, high, study.column_names, rows, todo.clusters, scaled, None)
     if todo.partition == "horizontal":
-        each = [rows // parties + (j < rows % parties) for j in range(parties)]
-        layout = Layout("horizontal", rows, d, rows=tuple(each))
+        layout = even_layout("horizontal", rows, d, parties)
     else:
         layout = Layout("vertical", rows, d, columns=tuple(tuple(study.own_columns(j + 1)) for j in range(parties)))
     task = Task(

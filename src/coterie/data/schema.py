@@ -22,6 +22,7 @@ __all__ = [
     "Field",
     "Rows",
     "check_ids",
+    "check_names",
     "check_values",
     "check_wanted",
     "find_columns",
@@ -75,15 +76,20 @@ def check_wanted(columns: Sequence[Column], id_column: str | None) -> None:
         raise InputError(f"column {id_column!r} cannot be both the id and a column to cluster by")
 
 
+def check_names(names: Sequence[str], source: str) -> None:
+    """Refuse columns of the same name."""
+    if (twice := _repeated(names)) is not None:
+        first, second = _places(names, twice)
+        called = "have the same name" if _may_be_values(names) else f"are both called {twice!r}"
+        raise DataError(f"{source}: columns {first} and {second} {called}; rename one of them")
+
+
 def find_columns(
     fields: Sequence[Field], columns: Sequence[Column], id_column: str | None, source: str
 ) -> tuple[list[int], int | None]:
     """The positions, in the source, of the wanted columns and of the id column."""
     names = [field.name for field in fields]
-    if (twice := _repeated(names)) is not None:
-        first, second = _places(names, twice)
-        called = "have the same name" if _may_be_values(names) else f"are both called {twice!r}"
-        raise DataError(f"{source}: columns {first} and {second} {called}; rename one of them")
+    check_names(names, source)
     wanted = [column.name for column in columns] + ([] if id_column is None else [id_column])
     if absent := [name for name in wanted if name not in names]:
         raise DataError(f"{source} has no column {listed(absent)}; {_what_there_is(names)}")

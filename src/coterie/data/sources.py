@@ -28,6 +28,7 @@ from coterie.data.schema import (
     Field,
     Rows,
     check_ids,
+    check_names,
     check_values,
     check_wanted,
     find_columns,
@@ -206,13 +207,18 @@ class _Relation:
 
 
 @contextmanager
-def _duckdb(database: str, explain: Callable[[duckdb.Error], DataError]) -> Iterator[duckdb.DuckDBPyConnection]:
+def _duckdb(
+    database: str, name: str, explain: Callable[[duckdb.Error], DataError]
+) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection whose errors are put by `explain` into words that quote no data."""
     import duckdb
 
     try:
         with duckdb.connect(database, read_only=database != ":memory:", config=SETTINGS) as connection:
             yield connection
+    except duckdb.OutOfMemoryException:
+        limit = SETTINGS["memory_limit"]
+        raise DataError(f"{name}: more than {limit} of memory is needed; have fewer rows or a simpler query") from None
     except duckdb.Error as error:
         raise explain(error) from None
 
@@ -238,11 +244,12 @@ def _csv(file: _CsvFile, query: str | None) -> Iterator[_Reader]:
             return DataError(f"{file.path}: {QUERY_FAILED}")
         return DataError(f"{file.path}: this is not CSV; save it again, with one kind of line end")
 
-    with _duckdb(":memory:", explain) as connection:
+    with _duckdb(":memory:", file.path, explain) as connection:
         if query is None:
             fields = [Field(name, "VARCHAR", is_number=True, is_id=True) for name in names]
             yield _Relation(connection, file.path, scan, fields, file.where, lambda: file.count(len(names)))
         else:
+            check_names(names, file.path)
             count = file.count(len(names))
             called = ", ".join(identifier(name or f"column {i + 1}") for i, name in enumerate(names))
             connection.execute(f"CREATE TEMP TABLE data AS SELECT * FROM {scan} AS source({called})")
@@ -259,13 +266,14 @@ def _parquet(path: str, query: str | None) -> Iterator[_Reader]:
             return DataError(f"{path}: this is not a Parquet file, or it is damaged; write it again")
         return DataError(f"{path}: {_sql_fault(error) or QUERY_FAILED}")
 
-    with _duckdb(":memory:", explain) as connection:
+    with _duckdb(":memory:", path, explain) as connection:
+        names = _parquet_names(connection, path)
         if query is None:
             fields = _fields(connection, f"SELECT * FROM {scan}")
-            names = _parquet_names(connection, path)
             fields = [field._replace(name=name) for field, name in zip(fields, names, strict=True)]
             yield _Relation(connection, path, scan, fields, _row)
         else:
+            check_names(names, path)
             connection.execute(f"CREATE TEMP VIEW data AS SELECT * FROM {scan}")
             yield _result(connection, path, query)
 
@@ -280,7 +288,7 @@ def _duckdb_file(path: str, table: str | None, query: str | None) -> Iterator[_R
         return DataError(f"{path}: {_sql_fault(error) or QUERY_FAILED}")
 
     opening = True
-    with _duckdb(os.path.abspath(path), explain) as connection:
+    with _duckdb(os.path.abspath(path), path, explain) as connection:
         opening = False
         if query is not None:
             yield _result(connection, path, query)
@@ -348,7 +356,6 @@ def _sql_fault(error: duckdb.Error) -> str | None:
         "CatalogException": "it names a table or a function that is not there",
         "BinderException": "it names a column that is not there, or uses one in a way that its type does not allow",
         "ConversionException": "a value cannot be converted to the type that it asks for",
-        "OutOfMemoryException": f"it needs more memory than the {SETTINGS['memory_limit']} it may use",
     }
     fault = faults.get(type(error).__name__)
     return None if fault is None else f"the query failed: {fault}"
@@ -357,7 +364,7 @@ def _sql_fault(error: duckdb.Error) -> str | None:
 def _must_be_all(read: int, count: int, name: str) -> None:
     if read != count:
         raise DataError(
-            f"{name}: there are {count} rows of data, of which only {read} can be read; save it as plain CSV"
+            f"{name}: {count} rows of data are in the file, but {read} would be read; save it again, as plain CSV"
         )
 
 
@@ -388,7 +395,7 @@ def _pattern(path: str) -> str:
 class _CsvFile:
     """The text of a CSV file: its header, and where a row is. RFC 4180, in UTF-8, with or without a mark at the start.
 
-    DuckDB reads the rows; the text is gone through here only to say in which line something is wrong.
+    DuckDB reads the rows; the text is gone through here to count them, and to say in which line something is wrong.
     """
 
     path: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import datetime
 import hashlib
 import math
@@ -223,7 +222,7 @@ def check_study(study: Study, where: str) -> None:
             raise StudyError(f"{where}: {problem}")
 
     todo, data, shown = study.clustering, study.data, study.disclosures
-    must(study.study.format == FORMAT, f"format {study.study.format} is not known here; this version reads {FORMAT}")
+    must(study.study.format == FORMAT, f"[study] format {study.study.format} is not known; this version reads {FORMAT}")
     must(todo.clusters >= 1, "[clustering] clusters must be at least 1")
     must(todo.protocol in PROTOCOLS, f"[clustering] protocol must be one of {', '.join(PROTOCOLS)}")
     must(todo.restarts >= 1, "[clustering] restarts must be at least 1")
@@ -243,7 +242,7 @@ def check_study(study: Study, where: str) -> None:
     must(len(people) >= 3, "[participants] at least two parties and a helper are needed")
     must(len(people) <= 256, "[participants] at most 255 parties can take part")
     for one in people:
-        check_identity(one, where)
+        check_identity(one, f"{where}: [participants]")
         must(study.names.count(one.name) == 1, f"[participants] {one.name} is listed twice")
         must(
             sum(other.fingerprint == one.fingerprint for other in people) == 1,
@@ -265,7 +264,10 @@ def check_study(study: Study, where: str) -> None:
     else:
         must(not any(c.holder for c in data.columns), "[data] only in a vertical study columns have holders")
         must(shown.labels == "private", "[disclosures] revealed labels need a vertical study")
-    must(shown.statement == statement(study), "[disclosures] the statement is not what the options amount to")
+    must(
+        shown.statement == statement(study),
+        "[disclosures] the statement is not what [clustering], [disclosures] and [participants] amount to",
+    )
 
 
 def load_study(path: Path) -> Study:
@@ -341,7 +343,7 @@ def verify_signatures(path: Path, study: Study) -> dict[str, Signature]:
             raise StudyError(f"{file} is not signed with the certificate of {one.name} that the study pins")
         try:
             raw = base64.b64decode(signature.signature, validate=True)
-        except binascii.Error:
+        except ValueError:
             raw = b""
         if not signed_by(one.certificate, raw, signature.message()):
             raise StudyError(f"{file}: the signature is not valid; {one.name} must sign again")

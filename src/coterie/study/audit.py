@@ -90,8 +90,9 @@ def verify_audit(path: Path) -> list[dict[str, Any]]:
         claimed = entry.pop("hash", None)
         if entry.get("previous") != previous or entry.get("number") != number:
             raise StudyError(f"{path}, line {number}: the chain is broken; a line is missing, added or moved here")
-        if hashlib.sha256(canonical(entry)).hexdigest() != claimed:
+        whole = {**entry, "hash": claimed}
+        if hashlib.sha256(canonical(entry)).hexdigest() != claimed or msgspec.json.encode(whole) != line:
             raise StudyError(f"{path}, line {number}: the entry was changed after it was written")
         previous = str(claimed)
-        entries.append({**entry, "hash": claimed})
+        entries.append(whole)
     return entries

@@ -75,10 +75,18 @@ class Checkpoints:
         point = Point(mark.start, mark.iteration, fields["most"], held["centers"] or None, held["best"] or None)
         return point, [msgspec.convert(entry, Disclosure, strict=False) for entry in fields["disclosures"]]
 
+    def keep(self, mark: Mark) -> None:
+        """The run goes on from this one. Later ones that not everybody has must not push it out."""
+        for other in self._listed():
+            if other != mark:
+                self._path(other).unlink(missing_ok=True)
+
     def clear(self) -> None:
         """Nothing is left to go on from."""
         for mark in self._listed():
             self._path(mark).unlink(missing_ok=True)
+        for draft in self.folder.glob(".checkpoint-*"):  # of a run that was killed
+            draft.unlink(missing_ok=True)
         if self.folder.is_dir() and not any(self.folder.iterdir()):
             self.folder.rmdir()
 

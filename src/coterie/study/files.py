@@ -29,13 +29,13 @@ def check_name(name: str) -> str:
     return name
 
 
-def read_text(path: Path, what: str) -> str:
+def read_text(path: Path, what: str, error: type[CoterieError] = StudyError) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise StudyError(f"{path} is not a text file; is it {what}?") from None
-    except OSError as error:
-        raise StudyError(f"{what} {path} cannot be read ({error.strerror})") from None
+        raise error(f"{path} is not a text file; is it {what}?") from None
+    except OSError as problem:
+        raise error(f"{what} {path} cannot be read ({problem.strerror})") from None
 
 
 def decode_toml(text: str, kind: type[T], path: Path, what: str, error: type[CoterieError] = StudyError) -> T:
@@ -83,14 +83,15 @@ def folder_for(path: Path) -> Iterator[Path]:
         for file in draft.iterdir():
             with file.open("rb") as stream:
                 os.fsync(stream.fileno())
-        old = None
         if path.exists():
             old = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
             os.rename(path, old / "before")
         os.rename(draft, path)
         _sync(path.parent)
-        if old is not None:
-            shutil.rmtree(old)
+        left = re.compile(rf"\.{re.escape(path.name)}\.(old\.)?[a-z0-9_]{{8}}")
+        for other in path.parent.iterdir():  # what was there before, and drafts of runs that were killed
+            if left.fullmatch(other.name):
+                shutil.rmtree(other, ignore_errors=True)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise

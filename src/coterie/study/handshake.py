@@ -75,13 +75,15 @@ class Proposal(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Agreed:
-    """What everybody will do, in which session; `mark`: the checkpoint to go on from."""
+    """What everybody will do, in which session; `mark`: the checkpoint to go on from; `restart`: none, because somebody
+    wants it so."""
 
     task: Task
     world: World
     epoch: int
     mark: Mark | None
     link: Link
+    restart: bool = False
 
 
 def card_of(study: Study) -> bytes:
@@ -124,7 +126,7 @@ def agree_on_run(channel: Channel, study: Study, purpose: Purpose, own: Greeting
     nonces = b"".join(one.nonce for one in ordered)
     session = hashlib.sha256(b"coterie session" + canonical([own.card.sections, epoch, purpose]) + nonces).digest()[:16]
     task, link = _plan(channel, task)
-    return Agreed(task, World(channel.world.names, session), epoch, mark, link)
+    return Agreed(task, World(channel.world.names, session), epoch, mark, link, restart)
 
 
 def greeting(study: Study, purpose: Purpose, rows: int, least: int, **more: object) -> Greeting:

@@ -39,7 +39,7 @@ class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def split_address(address: str) -> tuple[str, int]:
     """HOST:PORT; an IPv6 host stands in brackets."""
     host, colon, port = address.rpartition(":")
-    if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
+    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise InputError(f"{address!r} is no address; use HOST:PORT, such as alice.example.org:7101")
     return host.strip("[]"), int(port)
 
@@ -66,8 +66,11 @@ def load_identity(path: Path) -> Identity:
 
 
 def check_identity(identity: Identity, where: str) -> None:
-    check_name(identity.name)
-    split_address(identity.address)
+    try:
+        check_name(identity.name)
+        split_address(identity.address)
+    except InputError as error:
+        raise StudyError(f"{where}: {error}") from None
     try:
         found = fingerprint(identity.certificate)
         public_key(identity.certificate)

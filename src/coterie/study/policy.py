@@ -36,7 +36,7 @@ def load_policy(path: Path | None, beside: Path) -> tuple[Policy, str]:
         path = beside.with_name("policy.toml")
         if not path.exists():
             return Policy(), "the default policy (there is no policy.toml beside the key)"
-    policy = decode_toml(read_text(path, "the policy"), Policy, path, "a policy", PolicyError)
+    policy = decode_toml(read_text(path, "the policy", PolicyError), Policy, path, "a policy", PolicyError)
     if policy.least_cluster_size < 1:
         raise PolicyError(f"{path}: least_cluster_size must be at least 1, which switches it off")
     return policy, str(path)

@@ -89,8 +89,9 @@ def run_study(orders: Orders, voice: Voice | None = None) -> Path:
             point = Point(agreed.mark.start, agreed.mark.iteration)
             if agreed.mark in own.marks:  # the helper can do without
                 point, earlier = checkpoints.load(agreed.mark)
+            checkpoints.keep(agreed.mark)
             voice.phase(f"going on after iteration {agreed.mark.iteration}")
-        elif orders.restart:
+        elif agreed.restart:
             checkpoints.clear()
         spent = Spent()
         watch = _Progress(agreed, checkpoints, voice, spent, earlier)

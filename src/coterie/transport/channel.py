@@ -61,6 +61,7 @@ MAGIC = b"cote"
 VERSION = 1
 CONTROL = 0
 CONTROL_LIMIT = 4096
+REASON_LIMIT = 400
 _CODES = {np.dtype(np.uint8): 1, np.dtype(np.uint64): 2, np.dtype(np.int64): 3}
 # magic, version, type, lane, sender, receiver, session, sequence, length, clock, clock with dealing
 _LAYOUT = struct.Struct("<4sBBHHH16sQQII")
@@ -147,6 +148,9 @@ class Abort(msgspec.Struct, tag="abort", frozen=True):
     culprit: int
     reason: str
 
+    def __post_init__(self) -> None:
+        _make_plain(self)
+
 
 class Goodbye(msgspec.Struct, tag="goodbye", frozen=True):
     """The sender is done and closes in order."""
@@ -170,6 +174,15 @@ class Refusal(msgspec.Struct, tag="refusal", frozen=True):
     busy: bool
     reason: str
 
+    def __post_init__(self) -> None:
+        _make_plain(self)
+
+
+def _make_plain(message: Abort | Refusal) -> None:
+    """A peer's words end up in this party's messages: a few lines at most, and nothing that moves a cursor."""
+    plain = "".join(c if c.isprintable() else "?" for c in message.reason[:REASON_LIMIT])
+    msgspec.structs.force_setattr(message, "reason", plain)
+
 
 Control = Heartbeat | Abort | Goodbye | Note | Letter | Refusal
 _decoder: msgspec.msgpack.Decoder[Control] = msgspec.msgpack.Decoder(Control)
@@ -182,7 +195,7 @@ def encode_control(message: Control) -> bytes:
 def decode_control(raw: bytes | bytearray, peer: str) -> Control:
     try:
         return _decoder.decode(raw)
-    except msgspec.DecodeError as error:
+    except (ValueError, RecursionError) as error:  # not msgpack, another struct, not UTF-8; nested too deeply
         raise WrongType(f"{peer} sent a control message that cannot be read", peer) from error
 
 

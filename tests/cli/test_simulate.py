@@ -1,0 +1,210 @@
+"""`coterie simulate`, on small files: what it says, what it writes, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from coterie.cli.app import main
+from coterie.cli.simulate import check_folder, column_types, read, read_bounds
+from coterie.errors import DataError, InputError
+from tests.report.examples import assert_stands_alone
+
+RANDOM = np.random.RandomState(3)
+BLOBS = np.concatenate([RANDOM.normal(m, 0.5, (10, 3)) for m in [(0, 0, 0), (6, 0, 9), (0, 7, -9)]])
+
+
+def write_csv(path, x, names, people=True):
+    lines = [",".join([*(["who"] if people else []), *names])]
+    for i, row in enumerate(x):
+        lines.append(",".join([*([f"person {i}"] if people else []), *(repr(float(v)) for v in row)]))
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def file(tmp_path):
+    return write_csv(tmp_path / "blobs.csv", BLOBS[RANDOM.permutation(30)], ["age", "height", "mass"])
+
+
+def run(*arguments) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    return int(ended.value.code or 0)
+
+
+# -- the whole command -----------------------------------------------------------------------------------------------
+
+
+def test_from_file_to_reports(file, tmp_path, capsys):
+    out = tmp_path / "results" / "out"
+    assert run("simulate", file, "-k", 3, "--parties", 3, "--seed", 1, "--out", out) == 0
+    said = capsys.readouterr().out
+    assert "left out: who (not numbers)" in said
+    assert "3 clusters of 30 rows x 3 columns" in said
+    assert "all 30 identical" in said
+    assert "Everybody, the helper included, learnt one bit" in said
+    assert str(out / "index.html") in said
+    assert "\x1b" not in said  # piped: no colours, nothing drawn over
+    assert sorted(p.name for p in out.iterdir()) == ["P0", "P1", "P2", "P3", "index.html", "simulation.json"]
+    assert [p.name for p in out.parent.iterdir()] == ["out"]
+    overview = assert_stands_alone((out / "index.html").read_text())
+    links = [a["href"] for a in overview.all("a") if not a["href"].startswith("#")]
+    assert links == [f"P{j}/report.html" for j in range(4)]
+    for link in links:
+        page = assert_stands_alone((out / link).read_text())
+        assert ("clusters" in [a["id"] for a in page.all("h2")]) == (link[1] != "0")
+    summary = json.loads((out / "simulation.json").read_text())
+    assert summary["labels_that_differ"] == 0
+    assert summary["largest_centre_difference"] < 1e-3
+    assert summary["columns"] == ["age", "height", "mass"]
+
+
+def test_vertical_reports_keep_columns_apart_and_machines_get_json(file, tmp_path, capsys):
+    out = tmp_path / "out"
+    options = ["--partition", "vertical", "--parties", 3, "--columns", "age,height,mass", "--out", out]
+    bounds = ["--bounds", "age=-20:20,height=-20:20,mass=-20:20"]
+    assert run("--json", "simulate", file, "-k", 3, "--seed", 1, "--labels", "revealed", *options, *bounds) == 0
+    events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [event["event"] for event in events] == ["simulated"]
+    assert events[0]["labels_that_differ"] == 0
+    assert set(events[0]["bytes_sent"]) == {"P0", "P1", "P2", "P3"}
+    pages = [assert_stands_alone((out / f"P{j}" / "report.html").read_text()) for j in (1, 2, 3)]
+    shown = [re.findall(r"(?<= )-?\d+\.\d\d(?= )", page.text) for page in pages]
+    for mine, others in ((0, (1, 2)), (1, (0, 2)), (2, (0, 1))):
+        assert len(shown[mine]) >= 3
+        large = {v for v in shown[mine] if abs(float(v)) > 4}  # centres of a column, which no other column shares
+        assert large
+        assert not any(large & set(shown[other]) for other in others)
+
+
+def test_hostile_names_and_a_quiet_run(tmp_path, capsys):
+    names = ["<script>alert(1)</script>", "$a$", "[bold]b"]
+    file = write_csv(tmp_path / "x.csv", BLOBS, names, people=False)
+    options = [
+        "--partition",
+        "mixed",
+        "--bounds",
+        "$a$=-30:30",
+        "--scale",
+        "bounds",
+        "--n-init",
+        2,
+        "--counts",
+        "revealed",
+    ]
+    assert run("--quiet", "simulate", file, "-k", 3, "--out", tmp_path / "out", *options) == 0
+    assert capsys.readouterr().out == ""
+    for path in (tmp_path / "out").rglob("*.html"):
+        page = assert_stands_alone(path.read_text())
+        assert "<script>alert(1)</script>" in page.text
+    assert "no bounds were given for these" in page.text
+
+
+# -- refusals --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["-k", 3, "--columns", "age,weight"], 3, "'weight'"),
+        (["-k", 3, "--columns", "who"], 3, "column 'who'"),
+        (["-k", 3, "--bounds", "age=0"], 2, "age=0"),
+        (["-k", 3, "--bounds", "weight=0:1"], 2, "'weight'"),
+        (["-k", 3, "--bounds", "age=100:200"], 3, "column 'age'"),
+        (["-k", 3, "--parties", 1], 2, "--parties"),
+        (["-k", 3, "--parties", 4, "--partition", "vertical"], 2, "n_parties=4"),
+        (["-k", 31], 2, "n_clusters=31"),
+        (["-k", 0], 2, "n_clusters"),
+        (["-k", 3, "--labels", "revealed"], 2, "vertical"),
+        (["-k", 3, "--tol", -1], 2, "tol"),
+        (["-k", 3, "--link", "pigeon"], 2, "pigeon"),
+        ([], 2, "-k"),
+    ],
+)
+def test_bad_arguments_are_named(file, tmp_path, capsys, arguments, code, words):
+    assert run("simulate", file, "--out", tmp_path / "out", *arguments) == code
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("missing.csv", None, "there is no such file"),
+        ("empty.csv", "", "empty.csv"),
+        ("words.csv", "a,b\nx,y\nz,w\n", "no column holds numbers"),
+        ("hole.csv", "a,b\n1,2\n,4\n5,6\n", "column 'a'"),
+        ("infinite.csv", "a,b\n1,2\ninf,4\n5,6\n", "column 'a'"),
+        ("broken.parquet", "not parquet", "broken.parquet"),
+        ("sheet.xlsx", "x", ".parquet"),
+    ],
+)
+def test_bad_files_are_named(tmp_path, capsys, name, content, words):
+    if content is not None:
+        (tmp_path / name).write_text(content)
+    assert run("simulate", tmp_path / name, "-k", 2, "--out", tmp_path / "out") in (2, 3)
+    assert words in capsys.readouterr().err
+
+
+def test_a_folder_of_somebody_else_is_left_alone(file, tmp_path, capsys):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "thesis.tex").write_text("ten years")
+    assert run("simulate", file, "-k", 2, "--out", out) == 2
+    assert "thesis" not in capsys.readouterr().err
+    assert (out / "thesis.tex").read_text() == "ten years"
+
+
+def test_which_folders_may_be_written(tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    check_folder(out)
+    out.mkdir()
+    check_folder(out)
+    (out / "index.html").write_text("")
+    with pytest.raises(InputError, match="no simulation wrote"):
+        check_folder(out)
+    (out / "simulation.json").write_text('{"made_by": "coterie simulate", "files": ["index.html"]}')
+    check_folder(out)
+    (out / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match="no simulation wrote"):
+        check_folder(out)
+    with pytest.raises(InputError, match="is a file"):
+        check_folder(out / "notes.txt")
+    monkeypatch.chdir(out)
+    with pytest.raises(InputError, match="that you are in"):
+        check_folder(out)
+
+
+# -- reading ---------------------------------------------------------------------------------------------------------
+
+
+def test_bounds_by_hand():
+    assert read_bounds("age=0:120, a=b=-1:1e3,") == {"age": (0, 120), "a=b": (-1, 1000)}
+    assert read_bounds("") == {}
+
+
+def test_parquet_columns_by_type(tmp_path):
+    import duckdb
+
+    path = tmp_path / "odd [1]*.parquet"
+    duckdb.sql(
+        "COPY (SELECT 1::UTINYINT AS a, 2.5::DECIMAL(5, 2) AS b, 'x' AS c, true AS e, DATE '2020-01-01' AS f, "
+        f"3::HUGEINT AS g, 1.5::FLOAT AS h) TO '{path}' (FORMAT parquet)"
+    )
+    assert [name for name, numeric in column_types(path).items() if numeric] == ["a", "b", "g", "h"]
+    data = read(path, [], {})
+    assert data.names == ["a", "b", "g", "h"]
+    assert data.left_out == ["c", "e", "f"]
+    assert data.values.tolist() == [[1, 2.5, 3, 1.5]]
+
+
+def test_wanted_columns_come_in_the_order_asked_for(file):
+    data = read(file, ["mass", "age"], {})
+    assert data.names == ["mass", "age"]
+    assert data.left_out == []
+    with pytest.raises(DataError):
+        read(file, ["mass"], {"mass": (100.0, 200.0)})
