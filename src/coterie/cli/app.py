@@ -24,13 +24,14 @@ USAGE, INTERNAL = 2, 70
 COMMON = ("--quiet", "-q", "--json")
 HELP = """k-means across organisations, with nobody's data leaving home.
 
-Try it:         coterie demo, coterie simulate FILE, coterie forecast
-Agree:          coterie identity, coterie study
-Run together:   coterie preflight, coterie run, coterie predict
-Look back:      coterie audit
+\b
+Try it on this machine     demo, simulate, forecast
+Agree with the others      identity, study
+Run together               preflight, run, predict
+Look back                  audit
 
-Exit codes: 0 done, 2 usage, 3 data, 4 study, 5 policy, 6 peer unreachable, 7 peer died, 8 authentication,
-9 protocol violation, 10 interrupted (resumable), 70 internal.
+Exit codes: 0 done, 2 usage, 3 data, 4 study, 5 policy, 6 peer unreachable, 7 peer died, 8 authentication, 9 protocol
+violation, 10 interrupted (resumable), 70 internal.
 """
 app = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -54,34 +55,33 @@ def _common(
 def main(arguments: list[str] | None = None) -> Any:
     """Run the command line and end with the documented exit code."""
     given = sys.argv[1:] if arguments is None else arguments
+    console = Console(json="--json" in given)
     common = [word for word in given if word in COMMON]  # wherever they stand
     try:
         code = app([*common, *(word for word in given if word not in COMMON)], standalone_mode=False)
     except typer.Abort:
-        code = _say("interrupted", 10)
+        code = console.error("interrupted", 10)
     except typer.TyperException as error:
-        cast(Any, error).show()
         code = USAGE
+        if console.json:
+            console.error(cast(Any, error).format_message(), code)
+        else:
+            cast(Any, error).show()
     except CoterieError as error:
-        code = _say(str(error), error.exit_code)
+        code = console.error(str(error), error.exit_code)
     except KeyboardInterrupt:
-        code = _say("interrupted; started again, with all the others, a run goes on", 10)
+        code = console.error("interrupted; started again, with all the others, a run goes on", 10)
     except Exception as error:  # never a traceback: it may show what a local variable holds
-        code = _say(f"internal error ({type(error).__name__}); please report what you were doing", INTERNAL)
+        code = console.error(f"internal error ({type(error).__name__}); please report what you were doing", INTERNAL)
     sys.exit(code or 0)
 
 
-def _say(message: str, code: int) -> int:
-    Console().error(message, code)
-    return code
-
-
-app.command("demo")(demo)
-app.command("simulate")(simulate)
-app.command("forecast")(forecast)
-app.add_typer(identity.app, name="identity")
-app.add_typer(study.app, name="study")
-app.command("preflight")(preflight)
-app.command("run")(run)
-app.command("predict")(predict)
-app.add_typer(audit.app, name="audit")
+app.command("demo", short_help="The paper's example between real processes, as a page.")(demo)
+app.command("simulate", short_help="The same on your own file, with a report.")(simulate)
+app.command("forecast", short_help="Rounds, bytes, time and memory before anything runs.")(forecast)
+app.add_typer(identity.app, name="identity", short_help="Make your key and certificate, or show one.")
+app.add_typer(study.app, name="study", short_help="Create, explain, sign and verify what you agree on.")
+app.command("preflight", short_help="Check everything that can be checked before a run.")(preflight)
+app.command("run", short_help="Take part in a study, as a party or as the helper.")(run)
+app.command("predict", short_help="Label new rows with a study's model.")(predict)
+app.add_typer(audit.app, name="audit", short_help="Verify the log of what happened here.")

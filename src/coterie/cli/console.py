@@ -37,10 +37,11 @@ class Console:
         elif not self.quiet:
             self.rich.print(renderable)
 
-    @staticmethod
-    def error(text: str, code: int) -> None:
-        print(f"coterie: {text}" if "--json" not in sys.argv else _line({"event": "error", "text": text, "code": code}),
-              file=sys.stderr, flush=True)  # fmt: skip
+    def error(self, text: str, code: int) -> int:
+        """What went wrong, and the exit code that it leads to."""
+        line = _line({"event": "error", "text": text, "code": code}) if self.json else f"coterie: {text}"
+        print(line, file=sys.stderr, flush=True)
+        return code
 
     @staticmethod
     def _emit(fields: dict[str, Any]) -> None:

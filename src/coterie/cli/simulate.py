@@ -199,6 +199,7 @@ class Simulation:
         self.usage: Usage = Usage()
         reports = run_processes(self.names, jobs, self.usage, link=None if link == "loopback" else LINKS[link])
         self.outcomes: list[Outcome] = [report.outcome for report in reports]
+        self.iterations = [report.iterations for report in reports]
         before: list[Disclosure] = automatic or disclosed
         for outcome in self.outcomes:
             outcome.disclosures = before + outcome.disclosures
@@ -389,6 +390,7 @@ def _write_pages(folder: Path, run: Simulation, beside: Comparison) -> None:
             {"link": run.link},
             title=title,
             seconds={"from the first connection to the end": run.usage.seconds[rank]},
+            seconds_per_iteration=run.iterations[rank],
             memory=run.usage.peak[rank],
             **common,
         )

@@ -5,13 +5,15 @@ A package is a line of lengths, a header of typed fields (msgspec) and raw array
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import IO, Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.clustering import Outcome, Task, fit, predict
+from coterie.clustering import Outcome, Point, Task, Watch, fit, predict
 from coterie.protocols import FAMILIES
 from coterie.protocols.interface import Ints
 from coterie.sharing import Disclosure, Party
@@ -42,10 +44,12 @@ class Job(msgspec.Struct):
 
 
 class Report(msgspec.Struct):
-    """What a role has in the end; as `Outcome`, with its secrets exported."""
+    """What a role has in the end; as `Outcome`, with its secrets exported, and how many seconds each iteration took
+    that another one followed."""
 
     outcome: Outcome
     kept: Kept
+    iterations: list[float] = []
 
     def __repr__(self) -> str:
         return "<Report>"  # never a share
@@ -53,7 +57,7 @@ class Report(msgspec.Struct):
 
 def do(me: Party, job: Job) -> Report:
     """Do a job at one role."""
-    task = job.task
+    task, clock = job.task, _Clock()
     family = FAMILIES[task.protocol](me, task.problem)
     if job.predicting:
         shape = (task.clusters, task.layout.d)
@@ -65,12 +69,25 @@ def do(me: Party, job: Job) -> Report:
             centers = family.public(np.zeros(shape, np.int64) if job.centers is None else job.centers)
         outcome = predict(family, task, job.block, centers)
     else:
-        outcome = fit(family, task, job.block)
+        outcome = fit(family, task, job.block, clock)
     outcome.disclosures = list(me.ledger.entries)
     outcome.traffic = me.channel.traffic()
     kept = {} if me.is_helper else {name: family.export(secret) for name, secret in outcome.kept.items()}
     outcome.kept = {}
-    return Report(outcome, kept)
+    return Report(outcome, kept, clock.seconds)
+
+
+class _Clock(Watch):
+    """How long iterations take."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+        self.last = time.perf_counter()
+
+    def iterated(self, point: Callable[[], Point]) -> None:  # noqa: ARG002
+        now = time.perf_counter()
+        self.seconds.append(now - self.last)
+        self.last = now
 
 
 class _Header(msgspec.Struct):
@@ -142,6 +159,7 @@ def write_report(stream: IO[bytes], report: Report) -> None:
         "inertia": outcome.inertia,
         "disclosures": outcome.disclosures,
         "traffic": outcome.traffic,
+        "iterations": report.iterations,
     }
     write_package(stream, fields, arrays)
 
@@ -161,4 +179,4 @@ def report_of(fields: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Report
     )
     for name in ARRAYS:
         setattr(outcome, name, arrays.get(name))
-    return Report(outcome, kept)
+    return Report(outcome, kept, fields["iterations"])
