@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from coterie.cli.app import main
-from coterie.cli.simulate import check_folder, column_types, read, read_bounds
+from coterie.cli.folders import check_folder
+from coterie.cli.simulate import MAKER, MARK, column_types, read, read_bounds
 from coterie.errors import DataError, InputError
 from tests.report.examples import assert_stands_alone
 
@@ -161,22 +162,22 @@ def test_a_folder_of_somebody_else_is_left_alone(file, tmp_path, capsys):
 
 def test_which_folders_may_be_written(tmp_path, monkeypatch):
     out = tmp_path / "out"
-    check_folder(out)
+    check_folder(out, MARK, MAKER)
     out.mkdir()
-    check_folder(out)
+    check_folder(out, MARK, MAKER)
     (out / "index.html").write_text("")
-    with pytest.raises(InputError, match="no simulation wrote"):
-        check_folder(out)
+    with pytest.raises(InputError, match="did not write"):
+        check_folder(out, MARK, MAKER)
     (out / "simulation.json").write_text('{"made_by": "coterie simulate", "files": ["index.html"]}')
-    check_folder(out)
+    check_folder(out, MARK, MAKER)
     (out / "notes.txt").write_text("mine")
-    with pytest.raises(InputError, match="no simulation wrote"):
-        check_folder(out)
+    with pytest.raises(InputError, match="did not write"):
+        check_folder(out, MARK, MAKER)
     with pytest.raises(InputError, match="is a file"):
-        check_folder(out / "notes.txt")
+        check_folder(out / "notes.txt", MARK, MAKER)
     monkeypatch.chdir(out)
     with pytest.raises(InputError, match="that you are in"):
-        check_folder(out)
+        check_folder(out, MARK, MAKER)
 
 
 # -- reading ---------------------------------------------------------------------------------------------------------

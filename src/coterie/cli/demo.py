@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
-import secrets
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +13,9 @@ import msgspec
 import typer
 
 from coterie.cli.console import Console
-from coterie.errors import CoterieError, InputError
+from coterie.cli.folders import check_folder
+from coterie.errors import CoterieError
+from coterie.study.files import folder_for
 
 if TYPE_CHECKING:
     from coterie.report.paper import Counted, Example, SecureRun
@@ -55,7 +54,7 @@ def demo(
     k-means finds, whether that is what scikit-learn finds with all points in one place, and how many rounds it takes.
     """
     console: Console = context.obj
-    target = checked_folder(out)
+    target = check_folder(out, MANIFEST, MAKER)
     began = time.monotonic()
     with _progress(console, STEPS) as step:
         example = computed(step)
@@ -218,56 +217,16 @@ def _alone(role: Callable[[Party], None], marked: bool = False) -> tuple[int, in
 # -- the folder -------------------------------------------------------------------------------------------------------
 
 
-def checked_folder(out: Path) -> Path:
-    """Where to write, if that is a new folder, an empty one, or one that an earlier demo wrote and nobody added to."""
-    target = out.expanduser().resolve()
-    if Path.cwd().is_relative_to(target):
-        raise InputError(f"{out} is the folder that you are in; give --out a folder of its own")
-    if not target.exists():
-        return target
-    if not target.is_dir():
-        raise InputError(f"{out} is a file; give --out a folder")
-    inside = {path.name for path in target.iterdir()}
-    if inside - _written_by_a_demo(target):
-        raise InputError(f"{out} holds something that no demo wrote; give --out another folder, or remove it yourself")
-    return target
-
-
-def _written_by_a_demo(folder: Path) -> set[str]:
-    try:
-        manifest = msgspec.json.decode((folder / MANIFEST).read_bytes())
-        return {MANIFEST, *manifest["files"]} if manifest["made_by"] == MAKER else set()
-    except (OSError, msgspec.DecodeError, KeyError, TypeError):
-        return set()
-
-
 def write_folder(target: Path, files: Mapping[str, bytes]) -> None:
-    """Write the files and a manifest with their hashes, all or nothing: beside the target, then renamed onto it."""
+    """Write the files and a manifest with their hashes, all or nothing."""
     from importlib.metadata import version
 
     hashes = {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())}
     manifest = {"made_by": MAKER, "version": version("coterie"), "files": hashes}
-    target.parent.mkdir(parents=True, exist_ok=True)
-    mark = secrets.token_hex(4)
-    new, old = (target.with_name(f".{target.name}.{mark}.{word}") for word in ("new", "old"))
-    try:
-        new.mkdir()
+    with folder_for(target) as folder:
         for name, content in files.items():
-            (new / name).write_bytes(content)
-        (new / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)) + b"\n")
-        if target.exists():
-            os.rename(target, old)
-        try:
-            os.rename(new, target)
-        except OSError:
-            if old.exists():
-                os.rename(old, target)
-            raise
-    except OSError as error:
-        raise InputError(f"{target} cannot be written: {error.strerror}") from error
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
+            (folder / name).write_bytes(content)
+        (folder / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)) + b"\n")
 
 
 # -- what it says -----------------------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ import contextlib
 import math
 import os
 import re
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,9 @@ import msgspec
 import typer
 
 from coterie.cli.console import Console
+from coterie.cli.folders import check_folder
 from coterie.errors import DataError, InputError
+from coterie.study.files import folder_for
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,7 +64,7 @@ def simulate(
     report that each party would have.
     """
     console: Console = context.obj
-    check_folder(out)
+    target = check_folder(out, MARK, MAKER)
     ranges = read_bounds(bounds)
     with working(console, f"reading {file}"):
         data = read(file, [name.strip() for name in columns.split(",") if name.strip()], ranges)
@@ -86,7 +87,7 @@ def simulate(
     with working(console, "clustering the pooled data with scikit-learn"):
         beside = compare(run)
     with working(console, "writing the reports"):
-        write(out, run, beside)
+        write(target, run, beside)
     summarise(console, run, beside, out)
 
 
@@ -323,43 +324,10 @@ def compare(run: Simulation) -> Comparison:
 # -- what comes out --------------------------------------------------------------------------------------------------
 
 
-def check_folder(out: Path) -> None:
-    """Refuses to write over anything but what an earlier simulation wrote."""
-    if Path.cwd().is_relative_to(out.resolve()):
-        raise InputError(f"--out: {out} is the folder that you are in; name one of its own")
-    if out.exists() and not out.is_dir():
-        raise InputError(f"--out: {out} is a file; name a folder")
-    if out.is_dir() and {path.name for path in out.iterdir()} - _written_before(out):
-        raise InputError(f"--out: {out} holds something that no simulation wrote; name another folder")
-
-
-def _written_before(out: Path) -> set[str]:
-    try:
-        summary = msgspec.json.decode((out / MARK).read_bytes())
-        return {MARK, *summary["files"]} if summary["made_by"] == MAKER else set()
-    except (OSError, msgspec.DecodeError, KeyError, TypeError):
-        return set()
-
-
-def write(out: Path, run: Simulation, beside: Comparison) -> None:
-    """All reports, whole or not at all: into a folder beside the one asked for, which then takes its place."""
-    target = out.resolve()
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as aside:
-            new, old = Path(aside, "new"), Path(aside, "old")
-            new.mkdir()
-            _write_pages(new, run, beside)
-            if target.exists():
-                target.rename(old)
-            try:
-                new.rename(target)
-            except OSError:
-                if old.exists():
-                    old.rename(target)
-                raise
-    except OSError as error:
-        raise InputError(f"--out: {out} cannot be written: {error.strerror}") from error
+def write(target: Path, run: Simulation, beside: Comparison) -> None:
+    """All reports, whole or not at all."""
+    with folder_for(target) as folder:
+        _write_pages(folder, run, beside)
 
 
 def _write_pages(folder: Path, run: Simulation, beside: Comparison) -> None:
