@@ -10,6 +10,7 @@ import pytest
 
 from coterie.errors import PeerLost, TransportError, WrongLength, WrongType
 from coterie.transport import Metered, Recording, memory, memory_channels, tls
+from coterie.transport.channel import CONTROL_LIMIT
 from tests.support import world
 from tests.transport.network import attempt, close_all, nothing_left, tls_lanes, together
 
@@ -151,6 +152,73 @@ def test_an_array_where_a_note_is_due(connect):
     assert caught.value.peer == "P1"
 
 
+def test_letters_notes_and_arrays_arrive_in_one_order(connect):
+    _, one, two = connect(2)
+    one.post(2, b"first")
+    one.send(2, WORDS)
+    one.post(2, b"")
+    one.tell(2, True)
+    one.post(2, bytes(range(256)))
+    assert two.collect(1) == b"first"
+    assert (expect_words(two, 1) == WORDS).all()
+    assert two.collect(1) == b""
+    assert two.hear(1) is True
+    assert two.collect(1) == bytes(range(256))
+
+
+def test_letters_cross_and_reach_whom_they_are_for(connect):
+    channels = connect(3)
+
+    def role(channel):
+        peers = channel.world.peers(channel.rank)
+        for peer in peers:
+            channel.post(peer, bytes([channel.rank, peer]))
+        return [channel.collect(peer) for peer in peers]
+
+    for rank, heard in enumerate(together(*(partial(role, channel) for channel in channels))):
+        assert heard == [bytes([peer, rank]) for peer in channels[rank].world.peers(rank)]
+
+
+def test_the_longest_letter(connect):
+    _, one, two = connect(2)
+    one.post(2, b"x" * (CONTROL_LIMIT - 64))
+    assert two.collect(1) == b"x" * (CONTROL_LIMIT - 64)
+
+
+def test_a_letter_that_is_too_long_is_not_sent(connect):
+    """And what comes after it arrives."""
+    _, one, two = connect(2)
+    for size in (CONTROL_LIMIT - 63, CONTROL_LIMIT, 1 << 20):
+        with pytest.raises(ValueError, match=f"{size} bytes is too long"):
+            one.post(2, bytes(size))
+    one.post(2, b"short")
+    assert two.collect(1) == b"short"
+
+
+#: How to send each kind of message, and how to wait for it.
+KINDS = {
+    "letter": (lambda channel: channel.post(2, b"a letter"), lambda channel: channel.collect(1)),
+    "note": (lambda channel: channel.tell(2, True), lambda channel: channel.hear(1)),
+    "array": (lambda channel: channel.send(2, WORDS), lambda channel: expect_words(channel, 1)),
+}
+
+
+@pytest.mark.parametrize(("sent", "due"), [(a, b) for a in KINDS for b in KINDS if a != b and "letter" in (a, b)])
+def test_a_letter_is_no_array_and_no_note(connect, sent, due):
+    _, one, two = connect(2)
+    KINDS[sent][0](one)
+    with pytest.raises(WrongType) as caught:
+        KINDS[due][1](two)
+    assert caught.value.peer == "P1"
+
+
+def test_letters_are_not_metered():
+    _, one, two = (Metered(channel) for channel in memory_channels(world(2)))
+    one.post(2, b"a letter")
+    assert two.collect(1) == b"a letter"
+    assert one.traffic() == Metered(memory_channels(world(2))[1]).traffic()
+
+
 def test_lanes_do_not_mix(connect_lanes):
     """What is sent on one is received there, whatever happens on the others."""
     by_lane = connect_lanes(2, 3)
@@ -212,12 +280,13 @@ def test_the_culprit_is_passed_on_from_one_to_the_next(connect):
     assert together(*(partial(role, channel) for channel in channels[:3])) == ["P3", "P3", "P3"]
 
 
+@pytest.mark.parametrize("due", ["note", "letter"])
 @pytest.mark.parametrize("stop", ["abort", "close"])
-def test_who_waits_for_a_note_hears_of_the_end(connect, stop):
+def test_who_waits_for_a_note_or_a_letter_hears_of_the_end(connect, stop, due):
     _, one, two, _ = connect(3)
     one.close() if stop == "close" else one.abort(3, "PeerLost")
     with pytest.raises(PeerLost) as caught:
-        two.hear(1)
+        KINDS[due][1](two)
     assert caught.value.peer == ("P1" if stop == "close" else "P3")
 
 
@@ -241,12 +310,12 @@ def until_it_fails(send, *what):
         send(*what)
 
 
-@pytest.mark.parametrize("what", ["an array", "a note"])
+@pytest.mark.parametrize("what", KINDS)
 def test_sending_to_a_peer_that_closed(connect, what):
     _, one, two = connect(2)
     two.close()
     with pytest.raises(PeerLost) as caught:
-        until_it_fails(one.tell, 2, True) if what == "a note" else until_it_fails(one.send, 2, WORDS)
+        until_it_fails(KINDS[what][0], one)
     assert caught.value.peer == "P2"
 
 
@@ -257,6 +326,17 @@ def test_sending_to_a_peer_that_stopped_names_the_culprit_it_named(connect):
     with pytest.raises(PeerLost) as caught:
         until_it_fails(one.send, 2, WORDS)
     assert caught.value.peer == "P3"
+
+
+def test_a_reason_of_any_length_is_told_in_short(connect):
+    """And without what a terminal would take for a command."""
+    _, one, two = connect(2)
+    one.abort(1, "\x1b[2Jall is well\n" + "x" * 100_000)
+    with pytest.raises(PeerLost) as caught:
+        expect_words(two, 1)
+    assert str(caught.value).isprintable()
+    assert "?[2Jall is well?xxx" in str(caught.value)
+    assert len(str(caught.value)) < 500
 
 
 def test_closing_twice_is_closing_once(connect):

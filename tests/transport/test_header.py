@@ -13,17 +13,21 @@ from coterie.transport import HEADER_BYTES, Stamp, World
 from coterie.transport.channel import (
     CONTROL,
     CONTROL_LIMIT,
+    REASON_LIMIT,
     Abort,
     Goodbye,
     Header,
     Heartbeat,
+    Letter,
     Note,
+    Refusal,
     as_bytes,
     decode_control,
     dtype_code,
     encode_control,
     raise_for_control,
 )
+from tests.transport.fuzz import BOMBS
 from tests.transport.network import named
 
 RIGHT = Header(kind=2, lane=0, sender=1, receiver=2, session=bytes(range(16)), sequence=5, length=24, stamp=Stamp(3, 4))
@@ -102,7 +106,11 @@ def test_a_control_message_may_come_where_an_array_is_due():
     RIGHT._replace(kind=CONTROL, length=CONTROL_LIMIT).check(RIGHT, "P1")
 
 
-@pytest.mark.parametrize("message", [Heartbeat(), Goodbye(), Abort(2, "ValueError"), Note(True)])
+@pytest.mark.parametrize(
+    "message",
+    [Heartbeat(), Goodbye(), Abort(2, "ValueError"), Note(True), Letter(b"\0\xff"), Refusal(True, "busy")],
+    ids=repr,
+)
 def test_control_messages_come_back(message):
     raw = encode_control(message)
     assert decode_control(raw, "P1") == message
@@ -121,6 +129,7 @@ NOT_CONTROL = {
     "a field missing": msgspec.msgpack.encode({"type": "abort", "culprit": 1}),
     "not a struct": msgspec.msgpack.encode([1, 2]),
     "something behind it": encode_control(Heartbeat()) + b"\0",
+    **BOMBS,
 }
 
 
@@ -129,6 +138,36 @@ def test_a_control_message_that_cannot_be_read(raw):
     with pytest.raises(WrongType) as caught:
         decode_control(raw, "P1")
     assert caught.value.peer == "P1"
+
+
+@pytest.mark.parametrize("kind", [Abort, Refusal])
+@pytest.mark.parametrize(
+    ("reason", "shown"),
+    [
+        ("ValueError", "ValueError"),
+        ("one\ntwo\r\t\0", "one?two???"),
+        ("\x1b[2J\x9b31m\x07", "?[2J?31m?"),
+        ("right to left \u202e\u2066", "right to left ??"),
+        ("Grüße, 你好", "Grüße, 你好"),
+        ("x" * 10_000, "x" * REASON_LIMIT),
+        ("\U0001f600" * 10_000, "\U0001f600" * REASON_LIMIT),
+    ],
+    ids=["plain", "lines", "terminal", "direction", "letters", "long", "wide"],
+)
+def test_a_reason_is_text_on_a_line_whoever_made_it(kind, reason, shown):
+    """It is shown to the people at the other side, whether the sender has kept to that or not."""
+    made = kind(1, reason) if kind is Abort else kind(True, reason)
+    assert made.reason == shown
+    assert len(encode_control(made)) <= CONTROL_LIMIT
+    fields = {"type": kind.__name__.lower(), "culprit": 1, "busy": True, "reason": reason}
+    assert decode_control(msgspec.msgpack.encode(fields), "P1").reason == shown
+
+
+def test_clocks_that_a_peer_has_moved_to_the_end_stay_there():
+    """A frame can still be sent: what a peer says of its clock stops nobody."""
+    top = 2**32 - 1
+    packed = RIGHT._replace(stamp=Stamp(top + 5, top + 5)).pack()
+    assert Header.unpack(packed, "P1").stamp == Stamp(top - 1, top)
 
 
 WORLD = World(("P0", "P1", "P2"))

@@ -232,6 +232,9 @@ def check_study(study: Study, where: str) -> None:
     names = study.column_names
     must(bool(names), "[data] there must be columns")
     must(all(names), "[data] a column needs a name")
+    for text in (study.study.name, study.study.created, study.study.made_with, data.id, *names):
+        fine = text.isprintable() and len(text) <= 200  # it is shown to people who decide by what they see
+        must(fine, f"the name {text[:40]!r} must be printable, and of at most 200 characters")
     for name in names:
         must(names.count(name) == 1, f"[data] column {name!r} is listed twice")
         must(name != data.id, f"[data] the id column {name!r} cannot be clustered by")

@@ -67,7 +67,7 @@ def _number_and_hash(entry: dict[str, Any]) -> tuple[int, str]:
 def _entry(line: bytes, path: Path, number: int) -> dict[str, Any]:
     try:
         return msgspec.json.decode(line, type=dict[str, Any])
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):
         raise StudyError(f"{path}, line {number}, is not an entry of an audit log") from None
 
 

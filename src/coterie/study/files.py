@@ -42,9 +42,7 @@ def decode_toml(text: str, kind: type[T], path: Path, what: str, error: type[Cot
     """A typed value from TOML; what is wrong is said with the place where it stands."""
     try:
         return msgspec.convert(tomllib.loads(text), kind)
-    except tomllib.TOMLDecodeError as problem:
-        raise error(f"{path} is not {what}: {problem}") from None
-    except msgspec.ValidationError as problem:
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError, RecursionError) as problem:
         raise error(f"{path} is not {what}: {problem}") from None
 
 
@@ -80,21 +78,28 @@ def folder_for(path: Path) -> Iterator[Path]:
         raise InputError(f"{path} cannot be written ({error.strerror})") from None
     try:
         yield draft
-        for file in draft.iterdir():
+        for file in filter(Path.is_file, draft.rglob("*")):
             with file.open("rb") as stream:
                 os.fsync(stream.fileno())
+        before = None
         if path.exists():
-            old = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
-            os.rename(path, old / "before")
-        os.rename(draft, path)
+            before = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent)) / "before"
+            os.rename(path, before)
+        try:
+            os.rename(draft, path)
+        except OSError:
+            if before is not None:
+                os.rename(before, path)
+            raise
         _sync(path.parent)
         left = re.compile(rf"\.{re.escape(path.name)}\.(old\.)?[a-z0-9_]{{8}}")
         for other in path.parent.iterdir():  # what was there before, and drafts of runs that were killed
             if left.fullmatch(other.name):
                 shutil.rmtree(other, ignore_errors=True)
-    except BaseException:
+    except OSError as error:
+        raise InputError(f"{path} cannot be written ({error.strerror})") from None
+    finally:
         shutil.rmtree(draft, ignore_errors=True)
-        raise
 
 
 def _sync(folder: Path) -> None:

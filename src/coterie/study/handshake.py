@@ -4,30 +4,31 @@
    size its policy asks for, the checkpoints it holds, a fresh nonce.
 2. Everybody compares. The strictest least size holds. From the greetings follow the layout, the task, the epoch, the
    checkpoint to go on from and the session.
-3. P1 measures the link to every other participant and proposes a plan; everybody checks it and that the task is the
-   same.
+3. P1 measures the link to every other participant, from which the plan follows; everybody comes to the same plan and
+   the same task, or stops.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 import secrets
 import time
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 import numpy as np
 
 from coterie import __version__
 from coterie.clustering import Layout, Task, distinct_rows
-from coterie.errors import DataError, InputError, ProtocolError, StudyError
-from coterie.planning import Plan, planned
+from coterie.errors import DataError, FrameError, InputError, StudyError
+from coterie.planning import planned
 from coterie.ring import FixedPoint, fractional_bits
 from coterie.study.agreement import Study, section_hashes
 from coterie.study.checkpoint import Mark, newest_common
 from coterie.study.files import canonical
-from coterie.study.policy import check_least
+from coterie.study.policy import MOST_LEAST, check_least
 from coterie.transport import Channel, World
 from coterie.transport.links import Link
 
@@ -35,40 +36,51 @@ __all__ = ["Agreed", "Card", "Greeting", "agree_on_run", "card_of", "compare_car
 
 #: How a link is measured: so many round trips, and one array of so many bytes.
 TRIPS, PROBE_BYTES = 3, 1 << 18
-#: The most lanes that a plan may ask for.
-MOST_LANES = 16
+#: The most rows that a party may bring: everybody sets memory aside for them on its word.
+MOST_ROWS = 1 << 27
 Purpose = Literal["fit", "predict"]
+#: What is said by others is held to be no more than this before anything is made of it.
+Version = Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z.+-]{1,40}\Z")]
+Rows = Annotated[int, msgspec.Meta(ge=0, le=MOST_ROWS)]
+Least = Annotated[int, msgspec.Meta(ge=1, le=MOST_LEAST)]
+Epoch = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
+Nonce = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
+Run = Annotated[str, msgspec.Meta(max_length=64)]
+T = TypeVar("T")
 
 
 class Card(msgspec.Struct, frozen=True):
     """What a participant says of itself to any other one that asks."""
 
-    version: str
+    version: Version
     sections: dict[str, str]
     clock: float
+
+
+class Front(msgspec.Struct, frozen=True):
+    """As much of a greeting as every version understands."""
+
+    card: Card
 
 
 class Greeting(msgspec.Struct, frozen=True):
     """What a participant brings to a run. `model` and `fractional_bits` are for predictions."""
 
     card: Card
-    nonce: bytes
+    nonce: Nonce
     purpose: Purpose
-    rows: int
-    least: int
+    rows: Rows
+    least: Least
     restart: bool = False
-    epoch: int = 0
+    epoch: Epoch = 0
     marks: list[Mark] = []
-    model: str = ""
+    model: Run = ""
     fractional_bits: int = 0
 
 
 class Proposal(msgspec.Struct, frozen=True):
-    """P1's plan, the link that it is for, and a hash of the whole task."""
+    """The slowest link that P1 has found, from which the plan follows, and a hash of the whole task, plan included."""
 
-    block_rows: int
-    lanes: int
-    schedule: tuple[int, ...]
     link: Link
     task: str
 
@@ -108,14 +120,12 @@ def agree_on_run(channel: Channel, study: Study, purpose: Purpose, own: Greeting
     for other in others:
         channel.post(other, msgspec.msgpack.encode(own))
     greetings = {me: own}
+    letters = {other: channel.collect(other) for other in others}
     for other in others:
         name = channel.world.names[other]
-        try:
-            greetings[other] = msgspec.msgpack.decode(channel.collect(other), type=Greeting)
-        except msgspec.DecodeError:
-            raise StudyError(f"{name} sent a greeting that cannot be read; does it run another version?") from None
+        compare_cards(study, _read(letters[other], Front, name, "greeting").card, name)
+        greetings[other] = _read(letters[other], Greeting, name, "greeting")
     for other in others:
-        compare_cards(study, greetings[other].card, channel.world.names[other])
         if greetings[other].purpose != purpose:
             raise StudyError(f"{channel.world.names[other]} has started a {greetings[other].purpose}, not a {purpose}")
     ordered = [greetings[rank] for rank in sorted(greetings)]
@@ -129,7 +139,17 @@ def agree_on_run(channel: Channel, study: Study, purpose: Purpose, own: Greeting
     return Agreed(task, World(channel.world.names, session), epoch, mark, link, restart)
 
 
+def _read(raw: bytes, kind: type[T], name: str, what: str) -> T:
+    """What another participant says, if it can be read and makes sense."""
+    try:
+        return msgspec.msgpack.decode(raw, type=kind)
+    except (ValueError, RecursionError):  # ValueError: msgspec's, or text that is not UTF-8
+        raise FrameError(f"{name} sent a {what} that makes no sense", name) from None
+
+
 def greeting(study: Study, purpose: Purpose, rows: int, least: int, **more: object) -> Greeting:
+    if rows > MOST_ROWS:
+        raise DataError(f"there are {rows} rows; at most {MOST_ROWS} can be clustered")
     card = Card(__version__, section_hashes(study), time.time())
     return Greeting(card, secrets.token_bytes(16), purpose, rows, least, **more)  # type: ignore[arg-type]
 
@@ -157,6 +177,8 @@ def _task(study: Study, purpose: Purpose, greetings: list[Greeting]) -> Task:
     if purpose == "predict":
         return _prediction(study, layout, greetings, least, low, high, scaled)
     n, k = layout.n, todo.clusters
+    if n > MOST_ROWS:
+        raise StudyError(f"there are {n} rows in all; at most {MOST_ROWS} can be clustered")
     if k > n:
         raise StudyError(f"there are {n} rows in all, fewer than the {k} clusters that the study asks for")
     try:
@@ -194,10 +216,15 @@ def _prediction(
             raise StudyError(
                 f"{name} brings the model of another run than {study.names[1]}; use results of the same run"
             )
-    encoding = FixedPoint(tuple(low), tuple(high), study.column_names, first.fractional_bits, scaled)
+    k, wanted = study.clustering.clusters, first.fractional_bits
+    try:
+        f = fractional_bits(low, high, study.column_names, 1, k, scaled, wanted)
+    except InputError as error:
+        raise FrameError(f"{study.names[1]} brings a model that makes no sense ({error})", study.names[1]) from None
+    encoding = FixedPoint(tuple(low), tuple(high), study.column_names, f, scaled)
     return Task(
         study.clustering.protocol,
-        study.clustering.clusters,
+        k,
         layout,
         encoding,
         centers=study.disclosures.centers,
@@ -206,27 +233,24 @@ def _prediction(
 
 
 def _plan(channel: Channel, task: Task) -> tuple[Task, Link]:
-    """Step 3: P1 proposes, everybody else checks."""
+    """Step 3: P1 measures and says what follows from it; everybody else comes to the same, or stops."""
     names, others = channel.world.names, channel.world.peers(1)
     if channel.rank == 1:
         link = _measured(channel, others)
         task = planned(task, len(names) - 1, "auto", link)
-        proposal = Proposal(task.block_rows, task.lanes, task.schedule, link, _digest(task))
+        proposal = Proposal(link, _digest(task))
         for other in others:
             channel.post(other, msgspec.msgpack.encode(proposal))
         return task, link
     _be_measured(channel)
-    try:
-        proposal = msgspec.msgpack.decode(channel.collect(1), type=Proposal)
-        wanted = Plan(proposal.block_rows, proposal.lanes, proposal.schedule or None)
-        if not 0 <= proposal.lanes <= MOST_LANES:
-            raise InputError(f"plan: {proposal.lanes} lanes are too many")
-        task = planned(task, len(names) - 1, wanted, proposal.link)
-    except (msgspec.DecodeError, InputError) as error:
-        raise ProtocolError(f"{names[1]} proposed a plan that cannot be followed ({error})") from None
+    proposal = _read(channel.collect(1), Proposal, names[1], "plan")
+    link = proposal.link
+    if not (0 <= link.round_trip < math.inf and 1 <= link.bandwidth < math.inf):
+        raise FrameError(f"{names[1]} sent a plan that makes no sense (for an impossible link)", names[1])
+    task = planned(task, len(names) - 1, "auto", link)
     if _digest(task) != proposal.task:
-        raise ProtocolError(f"{names[1]} is about to compute something else than what was agreed on")
-    return task, proposal.link
+        raise FrameError(f"{names[1]} is about to compute something else than what was agreed on", names[1])
+    return task, link
 
 
 def _digest(task: Task) -> str:
@@ -249,7 +273,7 @@ def _measured(channel: Channel, others: list[int]) -> Link:
         sending = time.perf_counter() - began - min(took)
         trips.append(min(took))
         widths.append(PROBE_BYTES / max(sending, 1e-6))
-    return Link(round(max(trips), 6), round(min(widths)))
+    return Link(round(max(trips), 6), float(max(round(min(widths)), 1)))
 
 
 def _be_measured(channel: Channel) -> None:

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from coterie.errors import InputError, StudyError
 from coterie.study.files import check_name, decode_toml, read_text, write_file
-from coterie.transport.certificates import create_credentials, fingerprint
+from coterie.transport.certificates import certificate_name, create_credentials, fingerprint
 
 __all__ = ["Identity", "create_identity", "load_identity", "load_key", "public_key", "same_key", "sign", "signed_by"]
 
@@ -74,10 +74,13 @@ def check_identity(identity: Identity, where: str) -> None:
     try:
         found = fingerprint(identity.certificate)
         public_key(identity.certificate)
+        certificate = x509.load_pem_x509_certificate(identity.certificate.encode())
     except ValueError:
         raise StudyError(f"{where}: the certificate of {identity.name} cannot be read") from None
-    if found != identity.fingerprint:
+    if found != identity.fingerprint or found != certificate.fingerprint(hashes.SHA256()).hex():
         raise StudyError(f"{where}: the certificate of {identity.name} does not have the fingerprint that stands there")
+    if certificate.subject != certificate_name(identity.name) or certificate.issuer != certificate.subject:
+        raise StudyError(f"{where}: the certificate is not one that {identity.name} has made for itself")
 
 
 def load_key(path: Path) -> str:

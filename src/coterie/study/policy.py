@@ -11,9 +11,10 @@ from coterie.errors import PolicyError
 from coterie.study.agreement import Study
 from coterie.study.files import decode_toml, read_text
 
-__all__ = ["Policy", "check_least", "check_policy", "load_policy"]
+__all__ = ["MOST_LEAST", "Policy", "check_least", "check_policy", "load_policy"]
 
-LEAST = 10
+#: The least cluster size where no policy says another, and the most that one may ask for.
+LEAST, MOST_LEAST = 10, 1 << 31
 
 
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -37,8 +38,8 @@ def load_policy(path: Path | None, beside: Path) -> tuple[Policy, str]:
         if not path.exists():
             return Policy(), "the default policy (there is no policy.toml beside the key)"
     policy = decode_toml(read_text(path, "the policy", PolicyError), Policy, path, "a policy", PolicyError)
-    if policy.least_cluster_size < 1:
-        raise PolicyError(f"{path}: least_cluster_size must be at least 1, which switches it off")
+    if not 1 <= policy.least_cluster_size <= MOST_LEAST:
+        raise PolicyError(f"{path}: least_cluster_size must be at least 1, which switches it off, and at most 2^31")
     return policy, str(path)
 
 

@@ -11,13 +11,13 @@ import msgspec
 from coterie.errors import CoterieError, PeerUnreachable, StudyError
 from coterie.study.handshake import Card, compare_cards
 from coterie.study.prepare import Orders, Ready, prepare
-from coterie.study.session import meeting_of
+from coterie.study.session import meeting_of, same_participants
 from coterie.transport.meeting import probe
 
 __all__ = ["Finding", "preflight"]
 
-#: Seconds by which clocks may differ without a word.
-SKEW = 60.0
+#: Seconds by which clocks may differ without a word; and to stay for others who check at the same time.
+SKEW, STAY = 60.0, 3.0
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def preflight(orders: Orders, told: Callable[[Finding], None]) -> list[Finding]:
     if ready.rows is not None:
         n, d = ready.rows.values.shape
         tell(Finding("data", True, f"{n:,} rows of {d} columns in {ready.rows.source}, all in bounds"))
-    with meeting_of(orders, ready):  # so that others who check at the same time find somebody here
+    with meeting_of(orders, ready, lanes=0) as meeting:  # so that others who check at the same time find somebody here
         tell(Finding("address", True, f"listening at {orders.listen or ready.me.address}"))
         deadline = time.monotonic() + orders.wait
         missing = ready.world.peers(ready.rank)
@@ -66,6 +66,8 @@ def preflight(orders: Orders, told: Callable[[Finding], None]) -> list[Finding]:
             missing = still
             if missing:
                 time.sleep(min(0.5, max(deadline - time.monotonic(), 0)))
+        if orders.wait:
+            meeting.stay(STAY)
     for finding in found:
         if finding.error is not None and finding.fine is False:
             raise finding.error
@@ -76,14 +78,15 @@ def _ask(orders: Orders, ready: Ready, other: int) -> Finding:
     name, peer = ready.world.names[other], ready.peers[other]
     began = time.time()
     try:
-        raw = probe(ready.world, ready.rank, other, ready.credentials, peer, 5.0, orders.patience)
+        with same_participants():
+            raw = probe(ready.world, ready.rank, other, ready.credentials, peer, 5.0, orders.patience)
         card = msgspec.msgpack.decode(raw, type=Card)
         compare_cards(ready.study, card, name)
     except PeerUnreachable as error:
         return Finding(
             name, None, "is not up yet (connection, certificate, version and study could not be checked)", error
         )
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):  # not msgpack, not a card, not UTF-8
         return Finding(name, False, "cannot be understood", StudyError(f"{name} cannot be understood"))
     except CoterieError as error:
         return Finding(name, False, str(error), error)

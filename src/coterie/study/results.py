@@ -6,6 +6,10 @@ import csv
 import datetime
 import hashlib
 import io
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,9 +62,22 @@ class Spent:
     iterations: list[float] = field(default_factory=list)
     memory: int | None = None
 
+    @contextmanager
+    def time(self, phase: str) -> Iterator[None]:
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[phase] = time.perf_counter() - began
 
-def check_out(out: Path, hash_: str) -> None:
-    """May results go there? Only what is empty, or is an earlier result of the same study, is replaced."""
+
+def check_out(out: Path, hash_: str, purpose: str) -> None:
+    """May results go there? Only what is empty, or is of the same study and purpose, is replaced."""
+    if out.name in ("", ".."):
+        raise InputError(f"--out {out}: name a folder that is yet to be made, such as {out / 'results'}")
+    near = next(folder for folder in out.absolute().parents if folder.exists())
+    if not near.is_dir() or not os.access(near, os.W_OK):
+        raise InputError(f"--out {out}: nothing can be written in {near}")
     if not out.exists():
         return
     if not out.is_dir():
@@ -69,10 +86,11 @@ def check_out(out: Path, hash_: str) -> None:
         return
     try:
         manifest = msgspec.json.decode((out / "manifest.json").read_bytes(), type=dict[str, Any])
-    except (OSError, msgspec.DecodeError):
+    except (OSError, ValueError, RecursionError):
         manifest = {}
-    if manifest.get("study_hash") != hash_:
-        raise InputError(f"--out {out} holds something else than results of this study; choose another folder")
+    if (manifest.get("study_hash"), manifest.get("purpose")) != (hash_, purpose):
+        what = "predictions" if purpose == "predict" else "results"
+        raise InputError(f"--out {out} holds something else than {what} of this study; choose another folder")
 
 
 def load_model(path: Path, study_hash: str, party: str) -> Model:
@@ -138,12 +156,13 @@ def write_results(folder: Path, ready: Ready, agreed: Agreed, outcome: Outcome, 
     write_report(folder / "report.html", facts, None if ready.rows is None else ready.rows.values, own_labels)
 
 
-def write_manifest(folder: Path, ready: Ready, run: str, audit: str) -> None:
+def write_manifest(folder: Path, ready: Ready, purpose: str, run: str, audit: str) -> None:
     """The last file: what study and run these are results of, and the hash of each other file."""
     files = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(folder.iterdir())}
     manifest = {
         "study": ready.study.study.name,
         "study_hash": ready.hash,
+        "purpose": purpose,
         "run": run,
         "party": ready.me.name,
         "written": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

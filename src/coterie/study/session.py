@@ -23,7 +23,7 @@ from coterie.clustering.program import predict
 from coterie.clustering.vertical import local_distances
 from coterie.data import Rows
 from coterie.data.sinks import write_labels
-from coterie.errors import CoterieError, DataError, InputError, Interrupted, StudyError, TransportError
+from coterie.errors import CoterieError, DataError, InputError, Interrupted, StudyError, TransportError, WrongSession
 from coterie.local.job import Kept
 from coterie.local.memory import hold_on, peak_bytes
 from coterie.local.threads import run_role
@@ -47,9 +47,9 @@ from coterie.study.results import (
     write_results,
 )
 from coterie.transport import Channel
-from coterie.transport.meeting import Listener, Meeting
+from coterie.transport.meeting import MOST_LANES, Listener, Meeting
 
-__all__ = ["Voice", "meeting_of", "predict_rows", "run_study"]
+__all__ = ["Voice", "meeting_of", "predict_rows", "run_study", "same_participants"]
 
 
 class Voice:
@@ -70,7 +70,7 @@ def run_study(orders: Orders, voice: Voice | None = None) -> Path:
     voice = voice or Voice()
     voice.phase("checking key, study, signatures, policy and data")
     ready = prepare(orders)
-    check_out(orders.out, ready.hash)
+    check_out(orders.out, ready.hash, "fit")
     checkpoints = Checkpoints(orders.state_path, _purpose(ready))
     own = greeting(
         ready.study,
@@ -82,7 +82,7 @@ def run_study(orders: Orders, voice: Voice | None = None) -> Path:
         marks=checkpoints.marks(),
     )
 
-    def work(agreed: Agreed, talk: Channel, open_lanes: Lanes, audit: Audit) -> None:
+    def work(agreed: Agreed, talk: Channel, open_lanes: Lanes, audit: Audit, spent: Spent) -> None:
         earlier: list[Disclosure] = []
         point = None
         if agreed.mark is not None:
@@ -93,7 +93,6 @@ def run_study(orders: Orders, voice: Voice | None = None) -> Path:
             voice.phase(f"going on after iteration {agreed.mark.iteration}")
         elif agreed.restart:
             checkpoints.clear()
-        spent = Spent()
         watch = _Progress(agreed, checkpoints, voice, spent, earlier)
 
         def role(me: Party) -> tuple[Outcome, Kept]:
@@ -107,9 +106,7 @@ def run_study(orders: Orders, voice: Voice | None = None) -> Path:
             outcome.kept = {}
             return outcome, kept
 
-        began = time.perf_counter()
         outcome, kept = open_lanes(role)
-        spent.seconds["protocol"] = time.perf_counter() - began
         spent.memory = peak_bytes()
         voice.phase("writing results")
         with folder_for(orders.out) as folder:
@@ -121,7 +118,7 @@ def run_study(orders: Orders, voice: Voice | None = None) -> Path:
                 bytes_sent=outcome.traffic.bytes_sent if outcome.traffic else {},
                 suppressed=None if outcome.suppressed is None else int(outcome.suppressed.sum()),
             )
-            write_manifest(folder, ready, agreed.world.session.hex(), last)
+            write_manifest(folder, ready, "fit", agreed.world.session.hex(), last)
             _everybody_is_done(talk)
         checkpoints.clear()
 
@@ -133,7 +130,7 @@ def predict_rows(orders: Orders, voice: Voice | None = None) -> Path:
     """Label new rows with a study's model: here, where the centres are known here; else together."""
     voice = voice or Voice()
     ready = prepare(orders)
-    check_out(orders.out, ready.hash)
+    check_out(orders.out, ready.hash, "predict")
     model = None
     if ready.rank:
         if orders.model is None:
@@ -149,7 +146,7 @@ def predict_rows(orders: Orders, voice: Voice | None = None) -> Path:
             write_labels(
                 folder / "labels.parquet", in_source_order(ready, labels), source_ids(ready), study.data.id or None
             )
-            write_manifest(folder, ready, model.run, last)
+            write_manifest(folder, ready, "predict", model.run, last)
         return orders.out
     own = greeting(
         study,
@@ -160,7 +157,7 @@ def predict_rows(orders: Orders, voice: Voice | None = None) -> Path:
         fractional_bits=0 if model is None else model.fractional_bits,
     )
 
-    def work(agreed: Agreed, talk: Channel, open_lanes: Lanes, audit: Audit) -> None:
+    def work(agreed: Agreed, talk: Channel, open_lanes: Lanes, audit: Audit, _spent: Spent) -> None:
         def role(me: Party) -> tuple[Outcome, Kept]:
             return _predict(me, ready, agreed, model), {}
 
@@ -172,7 +169,7 @@ def predict_rows(orders: Orders, voice: Voice | None = None) -> Path:
             log = b"".join(msgspec.json.encode(entry) + b"\n" for entry in outcome.disclosures)
             (folder / "disclosures.jsonl").write_bytes(log)
             last = audit.record("results", disclosures=_summary(outcome.disclosures))
-            write_manifest(folder, ready, agreed.world.session.hex(), last)
+            write_manifest(folder, ready, "predict", agreed.world.session.hex(), last)
             _everybody_is_done(talk)
 
     _take_part(orders, ready, voice, own, work)
@@ -188,7 +185,7 @@ def _take_part(
     ready: Ready,
     voice: Voice,
     own: Greeting,
-    work: Callable[[Agreed, Channel, Lanes, Audit], None],
+    work: Callable[[Agreed, Channel, Lanes, Audit, Spent], None],
 ) -> None:
     """Meet the others, agree with them, do the work; whatever happens is said to the others and to the audit log."""
     audit = Audit(orders.audit_path)
@@ -204,9 +201,12 @@ def _take_part(
     try:
         with hold_on(), _signals(), meeting_of(orders, ready) as meeting:
             voice.phase("waiting for the others")
-            (talk,) = meeting.connect([0], timeout=orders.wait, waiting=voice.waiting)
+            spent = Spent()
+            with spent.time("waiting for the others"), same_participants():
+                (talk,) = meeting.connect([0], timeout=orders.wait, waiting=voice.waiting)
             try:
-                agreed = agree_on_run(talk, ready.study, own.purpose, own)
+                with spent.time("agreeing on the run"):
+                    agreed = agree_on_run(talk, ready.study, own.purpose, own)
                 audit.record(
                     "agreed",
                     run=agreed.world.session.hex(),
@@ -219,10 +219,11 @@ def _take_part(
 
                 def open_lanes(role: Role) -> tuple[Outcome, Kept]:
                     voice.phase("computing")
-                    main, *lanes = meeting.connect(range(1, agreed.task.lanes + 2), agreed.world)
-                    return run_role(main, SystemEntropy(), role, lanes)
+                    with spent.time("computing"):
+                        main, *lanes = meeting.connect(range(1, agreed.task.lanes + 2), agreed.world)
+                        return run_role(main, SystemEntropy(), role, lanes)
 
-                work(agreed, talk, open_lanes, audit)
+                work(agreed, talk, open_lanes, audit, spent)
             except BaseException as error:
                 peer = error.peer if isinstance(error, TransportError) else ""
                 names = ready.study.names
@@ -243,7 +244,18 @@ def _take_part(
 
 
 @contextlib.contextmanager
-def meeting_of(orders: Orders, ready: Ready) -> Iterator[Meeting]:
+def same_participants() -> Iterator[None]:
+    """Before they agree on a session, peers only misunderstand each other if they count the participants otherwise."""
+    try:
+        yield
+    except WrongSession as error:
+        raise StudyError(
+            f"{error}: it has another study, or another version; compare [participants] of the study files"
+        ) from None
+
+
+@contextlib.contextmanager
+def meeting_of(orders: Orders, ready: Ready, lanes: int = MOST_LANES) -> Iterator[Meeting]:
     """Listen where the study says, and answer those who belong to it."""
     host, port = split_address(orders.listen or ready.me.address)
     try:
@@ -254,7 +266,14 @@ def meeting_of(orders: Orders, ready: Ready) -> Iterator[Meeting]:
             "a forwarded address, say where to listen with --listen HOST:PORT"
         ) from None
     meeting = Meeting(
-        ready.world, ready.rank, ready.credentials, ready.peers, listener, orders.patience, card=card_of(ready.study)
+        ready.world,
+        ready.rank,
+        ready.credentials,
+        ready.peers,
+        listener,
+        orders.patience,
+        lanes,
+        card=lambda: card_of(ready.study),
     )
     try:
         yield meeting

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-__all__ = ["Credentials", "create_credentials", "fingerprint"]
+__all__ = ["Credentials", "certificate_name", "create_credentials", "fingerprint"]
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Credentials:
 def create_credentials(name: str) -> Credentials:
     """A fresh ECDSA P-256 key and a certificate for it, valid for thirty years."""
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    subject = certificate_name(name)
     now = datetime.datetime.now(datetime.UTC)
     certificate = (
         x509.CertificateBuilder()
@@ -45,6 +45,11 @@ def create_credentials(name: str) -> Credentials:
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         ).decode(),
     )
+
+
+def certificate_name(name: str) -> x509.Name:
+    """Whose certificate it is, as it stands there. OpenSSL finds those it trusts by this, so no two may be alike."""
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
 def fingerprint(certificate: str | bytes) -> str:

@@ -62,6 +62,7 @@ VERSION = 1
 CONTROL = 0
 CONTROL_LIMIT = 4096
 REASON_LIMIT = 400
+CLOCK_END = (1 << 32) - 1  # where clocks stay: a peer may have said any
 _CODES = {np.dtype(np.uint8): 1, np.dtype(np.uint64): 2, np.dtype(np.int64): 3}
 # magic, version, type, lane, sender, receiver, session, sequence, length, clock, clock with dealing
 _LAYOUT = struct.Struct("<4sBBHHH16sQQII")
@@ -107,9 +108,10 @@ class Header(NamedTuple):
     stamp: Stamp
 
     def pack(self) -> bytes:
+        rounds, dealing = max(self.stamp.rounds, -1) + 1, self.stamp.with_dealing
         return _LAYOUT.pack(
             MAGIC, VERSION, self.kind, self.lane, self.sender, self.receiver, self.session, self.sequence,
-            self.length, max(self.stamp.rounds, -1) + 1, self.stamp.with_dealing,
+            self.length, min(rounds, CLOCK_END), min(dealing, CLOCK_END),
         )  # fmt: skip
 
     @classmethod

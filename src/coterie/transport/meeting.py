@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import select
 import socket
 import ssl
@@ -48,10 +49,11 @@ from coterie.transport.channel import (
 )
 from coterie.transport.tls import LOOK, Inbox, Outbox, TlsChannel, farewell
 
-__all__ = ["Listener", "Meeting", "Peer", "connect", "connect_lanes", "probe"]
+__all__ = ["MOST_LANES", "Listener", "Meeting", "Peer", "connect", "connect_lanes", "probe"]
 
-#: The most that a handshake may take, in seconds, and the most strangers that may be at it.
-HANDSHAKE, CROWD = 10.0, 64
+#: The most that a handshake may take, in seconds, and the most strangers that may be at it; seconds for a refused one
+#: to hear of it.
+HANDSHAKE, CROWD, FAREWELL = 10.0, 64, 0.5
 #: The most lanes that a peer may open, and the lane of those who only ask who is there.
 MOST_LANES, PROBE = 128, 0xFFFF
 
@@ -89,12 +91,14 @@ class Meeting:
         listener: Listener,
         patience: float = 10.0,
         lanes: int = MOST_LANES,
-        card: bytes = b"",
+        card: Callable[[], bytes] = bytes,
     ) -> None:
-        """`peers` by rank; `patience`: seconds that a peer may be silent; `lanes`: the most that a peer may open;
+        """`peers` by rank; `patience`: seconds that a peer may be silent; `lanes`: the most that a peer may open,
+        none where peers are only asked and answered;
         `card`: what to tell those who only ask."""
         self.world, self.rank, self.peers, self.patience = world, rank, peers, patience
         self.listener, self.lanes, self.card = listener, lanes, card
+        listener.socket.setblocking(False)  # who was announced may be gone when it is asked in
         certificates = [peers[r].certificate for r in world.peers(rank)]
         self.by_fingerprint = {fingerprint(peers[r].certificate): r for r in world.peers(rank)}
         self.dialling = context(False, credentials, certificates)
@@ -103,9 +107,10 @@ class Meeting:
         self.changed = threading.Condition()
         self.accepted: dict[tuple[int, int], ssl.SSLSocket] = {}
         self.taken: set[tuple[int, int]] = set()
+        self.asked: set[int] = set()
         self.outboxes: dict[tuple[int, int], Outbox] = {}
         self.inboxes: dict[tuple[int, int], Inbox] = {}
-        self.error: CoterieError | None = None
+        self.error: Exception | None = None
         self.stopped = False
         self.guests: dict[threading.Thread, socket.socket] = {}
         self._wake_read, self._wake_write = os.pipe()
@@ -168,14 +173,14 @@ class Meeting:
                     if one in self.accepted and one not in self.inboxes:
                         sock = self.accepted.pop(one)
                         self.inboxes[one] = Inbox(sock, world, one[0], self.rank, one[1], self.patience)
-                missing = self._missing(wanted)
-                if self.error is None and missing:
+                if self.error is None and self._missing(wanted):
                     self.changed.wait(min(LOOK, max(deadline - time.monotonic(), 0)))
-                    missing = self._missing(wanted)
                 if self.error is not None:
                     raise self.error
             for inbox in self.inboxes.values():
                 self._look_at(inbox)
+            self._look_at_doors(world, deadline)
+            missing = self._missing(wanted)
             if not missing:
                 return
             if missing != told and waiting is not None:
@@ -192,6 +197,24 @@ class Meeting:
         message = inbox.glance()
         if message is not None:
             raise_for_control(message, inbox.peer, self.world)
+
+    def _look_at_doors(self, world: World, deadline: float) -> None:
+        """Peers that have let this one in. If one went away before it dialled, another process may come in its place:
+        it is dialled as if it had never been there. One that stays and does not dial is not waited for."""
+        own = self.peers[self.rank]
+        with self.changed:
+            here = {other for other, _ in (*self.inboxes, *self.accepted)}
+            for (other, lane), outbox in list(self.outboxes.items()):
+                if outbox.gone():
+                    del self.outboxes[other, lane]
+                    outbox.close(0)
+                    again = other, [lane], world, deadline
+                    threading.Thread(target=self._dial_lanes, args=again, daemon=True).start()
+                elif other not in here and time.monotonic() > outbox.begun + self.silence:
+                    name = self.world.names[other]
+                    raise PeerUnreachable(
+                        f"{name} does not dial, though it can be reached; can it reach {own.host}:{own.port}?", name
+                    )
 
     def _give_up(self, error: BaseException) -> None:
         """Tell those who are there, and close everything."""
@@ -218,7 +241,7 @@ class Meeting:
                         return
                     self.outboxes[other, lane] = Outbox(sock, world, self.rank, other, lane, self.patience)
                     self.changed.notify_all()
-        except CoterieError as error:
+        except Exception as error:  # raised where somebody waits
             with self.changed:
                 self.error = self.error or error
                 self.changed.notify_all()
@@ -261,17 +284,27 @@ class Meeting:
             ready = poller.poll()
             if self.stopped or (self._wake_read, select.POLLIN) in ready:
                 return
+            with self.changed:
+                crowd = list(self.guests)
+            if len(crowd) >= CROWD:
+                self._dismiss([random.choice(crowd)])  # anyone: who comes in haste must not push all others out
             try:
                 plain, _ = self.listener.socket.accept()
-            except OSError:
-                continue
-            with self.changed:
-                crowd = list(self.guests)[: max(len(self.guests) - CROWD + 1, 0)]
-            self._dismiss(crowd)  # who has taken longest makes room
+                self._attend(plain)
+            except (OSError, RuntimeError):  # gone again; or no more sockets, no more threads: later, perhaps
+                time.sleep(0.05)
+
+    def _attend(self, plain: socket.socket) -> None:
+        """A thread for a guest, until it is let in or sent away."""
+        try:
             host = threading.Thread(target=self._receive, args=(plain,), name="coterie-greet", daemon=True)
-            with self.changed:
-                self.guests[host] = plain.dup()
-            host.start()
+            handle = plain.dup()
+            with self.changed:  # a guest is not among the others before its thread is there to be waited for
+                host.start()
+                self.guests[host] = handle
+        except (OSError, RuntimeError):
+            plain.close()
+            raise
 
     def _dismiss(self, hosts: list[threading.Thread]) -> None:
         """Send away guests who are not let in yet."""
@@ -288,6 +321,18 @@ class Meeting:
         finally:
             self._forget()
 
+    def _see_off(self) -> None:
+        """Give a guest that TLS has refused a moment to read why: were its connection closed at once, with something
+        that it has sent unread, it would find it broken instead."""
+        with self.changed:
+            handle = self.guests[threading.current_thread()]
+        end = time.monotonic() + FAREWELL
+        with contextlib.suppress(OSError):
+            handle.shutdown(socket.SHUT_WR)
+            handle.settimeout(FAREWELL)
+            while handle.recv(CONTROL_LIMIT) and time.monotonic() < end:
+                pass
+
     def _forget(self) -> None:
         with self.changed:
             handle = self.guests.pop(threading.current_thread(), None)
@@ -301,6 +346,7 @@ class Meeting:
             sock = self.answering.wrap_socket(plain, server_side=True)
         except (OSError, ValueError):
             plain.close()
+            self._see_off()
             return
         sender = self.by_fingerprint.get(fingerprint(sock.getpeercert(binary_form=True) or b""))
         try:
@@ -314,7 +360,7 @@ class Meeting:
             with self.changed:
                 self.error = self.error or error
                 self.changed.notify_all()
-        except (OSError, CoterieError):
+        except (EOFError, OSError, CoterieError):
             sock.close()
 
     def _answer(self, sock: ssl.SSLSocket, sender: int) -> None:
@@ -323,14 +369,18 @@ class Meeting:
         one = (sender, header.lane)
         if header.lane == PROBE:
             sock.sendall(_hello(self.world, PROBE, self.rank, sender))
-            _say(sock, self.world, self.rank, sender, letter(self.card))
+            _say(sock, self.world, self.rank, sender, letter(self.card()))
             sock.close()
+            with self.changed:
+                self.asked.add(sender)
+                self.changed.notify_all()
             return
-        if header.lane >= self.lanes:
+        if header.lane >= self.lanes > 0:
             raise WrongSession(f"{self.world.names[sender]} opens lane {header.lane}", self.world.names[sender])
         with self.changed:
-            if self.stopped or self.error is not None or one in self.taken:
-                _say(sock, self.world, self.rank, sender, Refusal(True, "it is in the middle of a run"))
+            if self.stopped or self.error is not None or one in self.taken or not self.lanes:
+                busy = "it is in the middle of a run" if self.lanes else "it only checks who is there"
+                _say(sock, self.world, self.rank, sender, Refusal(True, busy))
                 sock.close()
                 return
             self.taken.add(one)
@@ -338,6 +388,11 @@ class Meeting:
             self.accepted[one] = sock
             self._forget()
             self.changed.notify_all()
+
+    def stay(self, seconds: float) -> None:
+        """Be there until every peer has asked who is here, or for so long."""
+        with self.changed:
+            self.changed.wait_for(lambda: len(self.asked) == len(self.world.names) - 1, seconds)
 
     def close(self) -> None:
         """Answer nobody any more. Channels that were made stay."""
@@ -408,7 +463,7 @@ def probe(
         if not isinstance(message, Letter):
             raise WrongType(f"{name} answers something else than who it is", name)
         return message.body
-    except OSError as error:
+    except (EOFError, OSError) as error:
         raise PeerUnreachable(f"{name} does not answer ({type(error).__name__})", name) from error
     finally:
         sock.close()
@@ -447,7 +502,7 @@ def _dialled(
     """A connection with the TLS handshake done; or None and why, where the peer is not there yet."""
     try:
         plain = socket.create_connection((peer.host, peer.port), timeout=min(patience, left))
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # UnicodeError: what cannot be the name of a host
         return None, error
     try:
         plain.settimeout(patience)
@@ -465,7 +520,7 @@ def _dialled(
 
 
 def _greet(sock: ssl.SSLSocket, world: World, lane: int, rank: int, other: int, peer: Peer) -> Refusal | None:
-    """Say hello and hear the answer; a refusal for good is an error here."""
+    """Say hello and hear the answer: a refusal for now, if it is one; a refusal for good is an error here."""
     name = world.names[other]
     try:
         if fingerprint(sock.getpeercert(binary_form=True) or b"") != fingerprint(peer.certificate):
@@ -482,7 +537,9 @@ def _greet(sock: ssl.SSLSocket, world: World, lane: int, rank: int, other: int, 
         _check_hello(header, world, lane, other, rank)
     except TimeoutError as error:
         raise PeerUnreachable(f"{name} does not answer", name) from error
-    except OSError as error:
+    except (EOFError, ssl.SSLEOFError, ConnectionError):  # it stops, or others crowd its door: no reason to give up
+        return Refusal(True, "it hung up")
+    except OSError as error:  # a TLS alert
         raise AuthenticationError(f"{name} refused this party's certificate ({error})", name) from error
     return None
 
@@ -513,8 +570,6 @@ def _exactly(sock: ssl.SSLSocket, count: int, peer: str) -> bytearray:
     while len(raw) < count:
         part = sock.recv(count - len(raw))
         if not part:
-            raise AuthenticationError(
-                f"{peer} refused the connection: it does not accept this party's certificate or session", peer
-            )
+            raise EOFError(f"{peer} hung up")
         raw += part
     return raw

@@ -58,6 +58,8 @@ C = TypeVar("C", bound=Control)
 HELPER_AHEAD = 32 << 20
 #: Bytes handed to OpenSSL at once.
 CHUNK = 1 << 18
+#: How many heartbeats are taken away at a time; others want to be looked at, too.
+HEARTBEATS = 100
 #: Seconds between two looks at the peers while one of them is waited for.
 LOOK = 0.2
 
@@ -79,7 +81,7 @@ class Outbox:
         self.error: OSError | None = None
         self.closing = False
         self.changed = threading.Condition()
-        self.last = time.monotonic()
+        self.begun = self.last = time.monotonic()
         self.thread = threading.Thread(target=self._run, name=f"coterie-send-{to}", daemon=True)
         self.thread.start()
 
@@ -151,13 +153,24 @@ class Outbox:
                     self._write()
                     self.changed.notify_all()  # somebody may wait for the backlog to shrink
 
-    def close(self, patience: float) -> None:
-        """Send what is pending, as long as the peer takes some of it every `patience` seconds, and close."""
+    def gone(self) -> bool:
+        """Has the peer closed the connection? It says nothing on it: there is nothing to read before the end."""
+        with self.changed:
+            try:
+                return self.error is not None or not self.sock.recv(1)
+            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                return False
+            except (OSError, ValueError):
+                return True
+
+    def close(self, patience: float, most: float = math.inf) -> None:
+        """Send what is pending, as long as the peer takes some of it every `patience` seconds, `most` seconds in all,
+        and close."""
         with self.changed:
             self.closing = True
             self.changed.notify_all()
-        before = None
-        while self.thread.is_alive() and self.backlog != before:
+        before, end = None, time.monotonic() + most
+        while self.thread.is_alive() and self.backlog != before and time.monotonic() < end:
             before = self.backlog
             self.thread.join(patience)
         with self.changed:
@@ -209,7 +222,9 @@ class Inbox:
 
         Takes heartbeats away; what else has come stays for `next`. Returns what a peer that stopped has said.
         """
-        while self.seen is None:
+        for _ in range(HEARTBEATS):
+            if self.seen is not None:
+                return None
             self.sock.setblocking(False)
             try:
                 while len(self.begun) < HEADER_BYTES:
@@ -254,8 +269,10 @@ class Inbox:
                     if isinstance(message, Abort):
                         return message
                 else:
-                    for at in range(0, header.length, CHUNK):
-                        self.fill(scrap[: min(CHUNK, header.length - at)])
+                    left = header.length
+                    while left and time.monotonic() < deadline:
+                        self.fill(scrap[: min(CHUNK, left)])
+                        left -= min(CHUNK, left)
         return None
 
     def _header(self) -> Header:
@@ -359,6 +376,6 @@ def farewell(outboxes: Sequence[Outbox], inboxes: Sequence[Inbox], message: Cont
         with contextlib.suppress(OSError):
             outbox.say(message)
     for outbox in outboxes:
-        outbox.close(2.0 if isinstance(message, Abort) else patience)
+        outbox.close(*(2.0, 6.0) if isinstance(message, Abort) else (patience,))
     for inbox in inboxes:
         inbox.close()

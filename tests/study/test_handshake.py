@@ -1,0 +1,295 @@
+"""How participants agree on one run: what differs between them is named at all of them, before any data is sent."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from coterie import __version__
+from coterie.clustering import distinct_rows
+from coterie.errors import CoterieError, DataError, FrameError, PeerLost, PolicyError, StudyError
+from coterie.study import handshake
+from coterie.study.agreement import create_study, statement
+from coterie.study.checkpoint import Mark
+from coterie.study.handshake import Agreed, Greeting, agree_on_run, card_of, compare_cards, greeting
+from coterie.study.identity import create_identity
+from coterie.transport import World, memory_channels
+from coterie.transport.links import Link
+
+NAMES = ("helper", "alice", "bob", "carol")
+
+
+@pytest.fixture(scope="module")
+def studies(tmp_path_factory):
+    """A study by rows and one by columns, of three parties."""
+    folder = tmp_path_factory.mktemp("people")
+    helper, *parties = (create_identity(name, f"{name}:1", folder) for name in NAMES)
+    common = {"clusters": 3, "columns": ["x", "y", "z"], "bounds": dict.fromkeys("xyz", (-1.0, 1.0)), "seed": 4}
+    holds = {"x": "alice", "y": "bob", "z": "carol"}
+    return {
+        "rows": create_study("s", parties, helper, partition="horizontal", **common),
+        "columns": create_study("s", parties, helper, partition="vertical", holds=holds, id_column="id", **common),
+    }
+
+
+def changed(study, section: str, **fields):
+    """The study with another value; what it promises is adapted."""
+    study = msgspec.structs.replace(
+        study, **{section: msgspec.structs.replace(getattr(study, section), **fields)}
+    )  # fmt: skip
+    shown = msgspec.structs.replace(study.disclosures, statement=statement(study))
+    return msgspec.structs.replace(study, disclosures=shown)
+
+
+@dataclass
+class Table:
+    """Who sits there, and what each brings."""
+
+    study: Any
+    purpose: str = "fit"
+    rows: tuple[int, ...] = (0, 10, 20, 30)
+    least: tuple[int, ...] = (1, 1, 1, 1)
+    own: dict[int, Any] = field(default_factory=dict)  # another study, by rank
+    purposes: dict[int, str] = field(default_factory=dict)
+    more: dict[int, dict[str, Any]] = field(default_factory=dict)
+    said: dict[int, Any] = field(default_factory=dict)  # greetings that are not genuine, by rank
+    intercept: Any = None  # what rank 1 posts, changed on its way
+
+    def agree(self) -> list[Agreed | CoterieError]:
+        """What everybody came to, or the error that it stopped with."""
+        channels = memory_channels(World(NAMES), patience=30)
+        ended: dict[int, Any] = {}
+
+        def one(rank: int) -> None:
+            channel, study = channels[rank], self.own.get(rank, self.study)
+            purpose = self.purposes.get(rank, self.purpose)
+            if self.intercept is not None and rank == 1:
+                post = channel.post
+                channel.post = lambda to, body: post(to, self.intercept(body))
+            own = greeting(study, purpose, self.rows[rank], self.least[rank], **self.more.get(rank, {}))
+            try:
+                ended[rank] = agree_on_run(channel, study, purpose, self.said.get(rank, lambda g: g)(own))
+            except CoterieError as error:
+                ended[rank] = error
+                channel.abort(rank, type(error).__name__)
+
+        threads = [threading.Thread(target=one, args=(rank,), daemon=True) for rank in range(len(NAMES))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert set(ended) == set(range(len(NAMES)))
+        return [ended[rank] for rank in range(len(NAMES))]
+
+
+def test_everybody_comes_to_the_same(studies):
+    agreed = Table(studies["rows"], least=(99, 5, 12, 1)).agree()
+    first = agreed[0]
+    assert all(one == first for one in agreed)
+    task = first.task
+    assert (task.layout.n, task.layout.rows, task.clusters) == (60, (10, 20, 30), 3)
+    assert task.least == 12, "the strictest among the parties; the helper has none to protect"
+    assert task.starts == (distinct_rows(np.random.RandomState(4), 60, 3),)
+    assert (first.epoch, first.mark) == (1, None)
+    assert first.world.names == NAMES
+    assert first.world.session != World(NAMES).session
+
+
+def test_columns_and_scale(studies):
+    (first, *rest) = Table(changed(studies["columns"], "clustering", scale="bounds"), rows=(0, 20, 20, 20)).agree()
+    assert all(one == first for one in rest)
+    assert first.task.layout.columns == ((0,), (1,), (2,))
+    assert first.task.layout.n == 20
+    assert first.task.encoding.scaled
+
+
+def test_every_run_is_a_session_of_its_own(studies):
+    sessions = {Table(studies["rows"]).agree()[0].world.session for _ in range(3)}
+    assert len(sessions) == 3
+
+
+@pytest.mark.parametrize("odd", [0, 1, 3])
+@pytest.mark.parametrize(
+    ("section", "fields"),
+    [
+        ("study", {"name": "another"}),
+        ("clustering", {"max_iter": 7}),
+        ("data", {"id": "person"}),
+        ("disclosures", {"counts": "revealed"}),
+    ],
+)
+def test_another_study_is_named_at_everybody(studies, odd, section, fields):
+    ended = Table(studies["rows"], own={odd: changed(studies["rows"], section, **fields)}).agree()
+    for rank, error in enumerate(ended):
+        assert isinstance(error, StudyError), (rank, error)
+        who = NAMES[odd] if rank != odd else NAMES[0 if odd else 1]
+        assert str(error) == f"{who} has another study: section [{section}] differs; compare the study files"
+
+
+def test_all_sections_that_differ_are_named(studies):
+    other = changed(changed(studies["rows"], "clustering", seed=5), "disclosures", centers="shared")
+    for error in Table(studies["rows"], own={2: other}).agree():
+        assert "section [clustering], [disclosures] differs" in str(error)
+
+
+def other_version(own: Greeting) -> Greeting:
+    return msgspec.structs.replace(own, card=msgspec.structs.replace(own.card, version="9.9"))
+
+
+def test_another_version(studies, monkeypatch):
+    ended = Table(studies["rows"], said={2: other_version}).agree()
+    for rank in (0, 1, 3):
+        assert isinstance(ended[rank], StudyError)
+        said = f"bob runs Coterie 9.9, here runs {__version__}; all must run the same version"
+        assert str(ended[rank]) == said
+    assert isinstance(ended[2], PeerLost), "only pretends to be another version, so that it has nothing to object to"
+    theirs = msgspec.msgpack.decode(card_of(studies["rows"]), type=handshake.Card)
+    monkeypatch.setattr(handshake, "__version__", "9.9")
+    with pytest.raises(StudyError, match=f"alice runs Coterie {__version__}, here runs 9.9"):
+        compare_cards(studies["rows"], theirs, "alice")
+
+
+def test_a_section_that_only_one_side_knows(studies):
+    card = msgspec.msgpack.decode(card_of(studies["rows"]), type=handshake.Card)
+    compare_cards(studies["rows"], card, "bob")
+    for sections in ({}, card.sections | {"extra": "0" * 64}, {**card.sections, "data": "0" * 64}):
+        with pytest.raises(StudyError, match="bob has another study"):
+            compare_cards(studies["rows"], msgspec.structs.replace(card, sections=sections), "bob")
+
+
+def test_another_purpose(studies):
+    ended = Table(studies["columns"], rows=(0, 5, 5, 5), purposes={3: "predict"}).agree()
+    for rank in (0, 1, 2):
+        assert isinstance(ended[rank], StudyError)
+        assert "carol has started a predict, not a fit" in str(ended[rank])
+    assert isinstance(ended[3], StudyError)
+    assert "helper has started a fit, not a predict" in str(ended[3])
+
+
+def test_different_models(studies):
+    model = {"model": "ab" * 16, "fractional_bits": 16}
+    study = studies["columns"]
+    fine = Table(study, "predict", (0, 5, 5, 5), more=dict.fromkeys((1, 2, 3), model)).agree()
+    assert all(one == fine[0] for one in fine)
+    assert fine[0].task.encoding.f == 16
+    for change in ({"model": "cd" * 16}, {"fractional_bits": 15}):
+        more = {1: model, 2: model, 3: {**model, **change}}
+        for error in Table(study, "predict", (0, 5, 5, 5), more=more).agree():
+            assert isinstance(error, StudyError)
+            assert "carol brings the model of another run than alice" in str(error)
+
+
+def test_different_numbers_of_rows_by_columns(studies):
+    for error in Table(studies["columns"], rows=(0, 20, 20, 21)).agree():
+        assert isinstance(error, DataError)
+        assert "carol has 21 rows where alice has 20" in str(error)
+
+
+def test_too_few_rows(studies):
+    for error in Table(studies["rows"], rows=(0, 1, 1, 0)).agree():
+        assert isinstance(error, StudyError)
+        assert "there are 2 rows in all, fewer than the 3 clusters" in str(error)
+
+
+def test_the_strictest_policy_holds_for_everybody(studies):
+    """What one party's least size forbids, nobody takes part in, though their own policies allow it."""
+    for error in Table(changed(studies["rows"], "disclosures", counts="revealed"), least=(1, 1, 2, 1)).agree():
+        assert isinstance(error, PolicyError)
+        assert "the strictest policy among the participants: the rule `least_cluster_size` = 2" in str(error)
+
+
+def test_the_newest_checkpoint_of_all(studies):
+    old, new = Mark(3, 0, 4), Mark(3, 0, 5)
+    held = {
+        0: {"marks": [], "epoch": 0},
+        1: {"marks": [old, new], "epoch": 3},
+        2: {"marks": [old], "epoch": 3},
+        3: {"marks": [old, new], "epoch": 7},
+    }
+    for one in Table(studies["rows"], more=held).agree():
+        assert one.mark == old, "the helper need not hold it"
+        assert one.epoch == 8
+    for restarter in range(4):
+        more = {**held, restarter: {**held[restarter], "restart": True}}
+        assert {(one.mark, one.epoch) for one in Table(studies["rows"], more=more).agree()} == {(None, 8)}
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [b"", b"\x00", b"\xc1", b"\xff" * 100, msgspec.msgpack.encode({"card": 1}), msgspec.msgpack.encode([1, 2])],
+)
+def test_a_greeting_that_cannot_be_read(studies, raw):
+    ended = Table(studies["rows"], intercept=lambda body: raw).agree()
+    for rank in (0, 2, 3):
+        assert isinstance(ended[rank], FrameError | StudyError)
+        assert str(ended[rank]).startswith("alice sent a greeting that")
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"rows": -1},
+        {"rows": 1 << 62},
+        {"least": 0},
+        {"least": 1 << 62},
+        {"epoch": -1},
+        {"epoch": 1 << 63},
+        {"nonce": b""},
+        {"purpose": "chat"},
+    ],
+)
+def test_a_greeting_that_makes_no_sense(studies, forged):
+    ended = Table(studies["rows"], said={2: lambda own: msgspec.structs.replace(own, **forged)}).agree()
+    for rank in (0, 1, 3):
+        assert isinstance(ended[rank], CoterieError)
+        assert ended[rank].exit_code in (4, 9)
+        assert "bob" in str(ended[rank])
+
+
+def proposals(change):
+    """Changes P1's plan on its way, and nothing else."""
+
+    def intercept(body: bytes) -> bytes:
+        try:
+            found = msgspec.msgpack.decode(body, type=handshake.Proposal)
+        except msgspec.DecodeError:
+            return body
+        made = change(found)
+        return made if isinstance(made, bytes) else msgspec.msgpack.encode(made)
+
+    return intercept
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda plan: msgspec.structs.replace(plan, task="0" * 64),
+        lambda plan: msgspec.structs.replace(plan, task=""),
+        lambda plan: msgspec.structs.replace(plan, link=Link(float("nan"), 1.0)),
+        lambda plan: msgspec.structs.replace(plan, link=Link(-1.0, 1e9)),
+        lambda plan: msgspec.structs.replace(plan, link=Link(0.1, 0.0)),
+        lambda plan: msgspec.msgpack.encode({"link": 1}),
+        lambda plan: b"",
+        lambda plan: b"\xff" * 50,
+    ],
+    ids=["task", "no task", "nan", "negative", "no width", "other", "empty", "garbage"],
+)
+def test_a_plan_that_was_tampered_with(studies, change):
+    ended = Table(studies["rows"], intercept=proposals(change)).agree()
+    for rank in (0, 2, 3):
+        assert isinstance(ended[rank], FrameError)
+        assert ended[rank].exit_code == 9
+        assert "alice" in str(ended[rank])
+
+
+def test_untouched_by_the_same_means_all_agree(studies):
+    """So that the test above sees what it says."""
+    seen = []
+    ended = Table(studies["rows"], intercept=proposals(lambda plan: seen.append(plan) or plan)).agree()
+    assert all(one == ended[0] for one in ended)
+    assert len(seen) == 3

@@ -1,0 +1,241 @@
+"""Preflight: what is wrong at home, and what can be seen of the others without sending anything of the data."""
+
+from __future__ import annotations
+
+import dataclasses
+import socket
+import threading
+import time
+import types
+from contextlib import ExitStack, contextmanager
+
+import msgspec
+import numpy as np
+import pytest
+
+from coterie.errors import (
+    AuthenticationError,
+    CoterieError,
+    DataError,
+    InputError,
+    PolicyError,
+    StudyError,
+    TransportError,
+)
+from coterie.study import handshake, session
+from coterie.study.handshake import Card
+from coterie.study.preflight import preflight
+from coterie.study.prepare import prepare
+from coterie.study.session import meeting_of
+from coterie.transport.certificates import create_credentials
+from tests.study.walk import SMALL, Cast, coterie, free_addresses
+
+
+@pytest.fixture(scope="module")
+def agreed(tmp_path_factory):
+    with Cast(tmp_path_factory.mktemp("preflight")) as cast:
+        cast.agree(*SMALL)
+        points = np.random.default_rng(0).uniform(-5, 5, (30, 2))
+        for name in cast.parties:
+            cast.give(name, x=points[:, 0], y=points[:, 1])
+        yield cast
+
+
+@contextmanager
+def up(cast, *names, **changes):
+    """These participants have started and wait for the others; with something about them changed."""
+    with ExitStack() as stack:
+        for name in names:
+            orders = cast.orders(name)
+            stack.enter_context(meeting_of(orders, dataclasses.replace(prepare(orders), **changes)))
+        yield
+
+
+def looked(cast, name="alice", **changes):
+    """What preflight found, by what it looked at; and the error that it ended with."""
+    told, error = [], None
+    try:
+        found = preflight(cast.orders(name, **{"wait": 0.0, **changes}), told.append)
+        assert found == told
+    except CoterieError as raised:
+        error = raised
+    return {finding.what: finding for finding in told}, error
+
+
+def test_at_home_alone(agreed):
+    found, error = looked(agreed)
+    assert error is None
+    assert {what: finding.fine for what, finding in found.items()} == {
+        **dict.fromkeys(["key", "study", "signatures", "policy", "data", "address"], True),
+        **dict.fromkeys(["helper", "bob"]),
+    }
+    assert "least cluster size 10" in found["policy"].text
+    assert "30 rows of 2 columns" in found["data"].text
+    assert "not up yet" in found["bob"].text
+    assert "data" not in looked(agreed, "helper")[0]
+
+
+def test_others_who_are_up(agreed):
+    with up(agreed, "bob"):
+        found, error = looked(agreed)
+    assert error is None
+    assert found["bob"].fine
+    assert found["bob"].text == "is up, with the pinned certificate, the same version and the same study"
+    assert found["helper"].fine is None
+    with up(agreed, "bob", "helper"):
+        said = coterie(*agreed.arguments("alice", "preflight"))
+    assert said.code == 0, said.err
+    assert said.out.endswith("ready to run\n")
+
+
+def test_everybody_checks_at_the_same_time(agreed, monkeypatch):
+    """Each waits for the others to come up, and stays until they have seen it: nobody has to run anything first."""
+    monkeypatch.setattr("coterie.study.preflight.STAY", 60.0)
+    ended = {}
+
+    def one(name):
+        ended[name] = looked(agreed, name, wait=60.0)
+
+    threads = [threading.Thread(target=one, args=(name,), daemon=True) for name in agreed.names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(90)
+    for found, error in ended.values():
+        assert error is None
+        assert all(finding.fine for finding in found.values())
+    assert set(ended) == set(agreed.names)
+
+
+@pytest.mark.parametrize(
+    ("section", "fields"),
+    [
+        ("clustering", {"seed": 9}),
+        ("disclosures", {"centers": "shared"}),
+        ("data", {"id": "z"}),
+        ("study", {"name": "z"}),
+    ],
+)
+def test_a_peer_with_another_study(agreed, section, fields):
+    study = agreed.study
+    other = msgspec.structs.replace(
+        study, **{section: msgspec.structs.replace(getattr(study, section), **fields)}
+    )  # fmt: skip
+    with up(agreed, "bob", study=other):
+        found, error = looked(agreed)
+    assert found["bob"].fine is False
+    assert isinstance(error, StudyError)
+    assert f"bob has another study: section [{section}] differs" in str(error)
+
+
+def test_a_peer_with_another_certificate(agreed):
+    """Whoever it is that listens there, it has not the key of whom the study names."""
+    with up(agreed, "bob", credentials=create_credentials("bob")):
+        found, error = looked(agreed)
+        said = coterie(*agreed.arguments("alice", "preflight"))
+    assert found["bob"].fine is False
+    assert found["helper"].fine is None, "the others are looked at all the same"
+    assert isinstance(error, AuthenticationError)
+    assert error.peer == "bob"
+    assert said.code == 8
+    assert "bob" in said.err
+
+
+def test_somebody_who_talks_another_language(agreed):
+    """A web server, say, at the address of a peer."""
+    bob = agreed.study.everybody[2]
+    stop = threading.Event()
+
+    def serve(listener):
+        listener.settimeout(0.1)
+        while not stop.is_set():
+            try:
+                connection, _ = listener.accept()
+            except TimeoutError:
+                continue
+            with connection:
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+
+    with socket.create_server((bob.host, bob.port)) as listener:
+        thread = threading.Thread(target=serve, args=(listener,), daemon=True)
+        thread.start()
+        try:
+            found, error = looked(agreed)
+        finally:
+            stop.set()
+            thread.join()
+    assert found["bob"].fine is not True
+    assert error is None or isinstance(error, TransportError)
+
+
+def test_a_clock_that_is_off(agreed, monkeypatch):
+    def card_of(study):
+        return msgspec.msgpack.encode(Card(handshake.__version__, handshake.section_hashes(study), time.time() + 3600))
+
+    monkeypatch.setattr(session, "card_of", card_of)
+    with up(agreed, "bob"):
+        found, error = looked(agreed)
+    assert error is None
+    assert found["bob"].fine
+    assert "its clock is +3600 s off" in found["bob"].text
+
+
+def test_a_peer_that_has_waited_for_long_has_a_good_clock_all_the_same(agreed, monkeypatch):
+    clock = types.SimpleNamespace(time=lambda: time.time() - 600)
+    with monkeypatch.context() as patch:
+        patch.setattr(handshake, "time", clock)
+        stack = ExitStack()
+        stack.enter_context(up(agreed, "bob"))
+    with stack:
+        assert "clock" not in looked(agreed)[0]["bob"].text
+
+
+def test_another_version(agreed, monkeypatch):
+    def card_of(study):
+        return msgspec.msgpack.encode(Card("9.9", handshake.section_hashes(study), time.time()))
+
+    monkeypatch.setattr(session, "card_of", card_of)
+    with up(agreed, "bob"):
+        found, error = looked(agreed)
+    assert found["bob"].fine is False
+    assert isinstance(error, StudyError)
+    assert "bob runs Coterie 9.9" in str(error)
+
+
+@pytest.mark.parametrize("card", [b"", b"\xff\xff", b"\x83" + b"\xa7version\xa1\xff" * 3])
+def test_a_card_that_cannot_be_read(agreed, monkeypatch, card):
+    monkeypatch.setattr(session, "card_of", lambda study: card)
+    with up(agreed, "bob"):
+        found, error = looked(agreed)
+    assert found["bob"].fine is False
+    assert isinstance(error, StudyError)
+    assert str(error) == "bob cannot be understood"
+
+
+def test_what_is_wrong_at_home_is_said_before_anybody_is_asked(agreed, tmp_path, monkeypatch):
+    monkeypatch.setattr(socket, "create_server", lambda *a, **k: pytest.fail("a socket was opened"))
+    (tmp_path / "policy.toml").write_text('centers = ["shared"]')
+    outside = agreed.write("alice", "outside.csv", x=[1.0, 13.0], y=[0.0, 0.0])
+    for changes, kind, words in (
+        ({"data": str(outside)}, DataError, "column 'x': the value is outside the study's bounds"),
+        ({"data": None}, InputError, "alice is a data party; say where its data is with --data"),
+        ({"policy": tmp_path / "policy.toml"}, PolicyError, "the rule `centers`"),
+    ):
+        error = looked(agreed, **changes)[1]
+        assert isinstance(error, kind)
+        assert words in str(error)
+        assert "13" not in str(error).replace("to 12", "")
+    error = looked(agreed, "helper", data=str(outside))[1]
+    assert isinstance(error, InputError)
+    assert "helper is the helper, which holds no data" in str(error)
+
+
+def test_an_address_that_is_taken(agreed):
+    alice = agreed.study.everybody[1]
+    with socket.create_server((alice.host, alice.port)):
+        error = looked(agreed)[1]
+        assert isinstance(error, InputError)
+        assert f"alice cannot listen on {alice.address}" in str(error)
+        elsewhere = looked(agreed, listen=free_addresses(1)[0])
+    assert elsewhere[1] is None
+    assert "listening at" in elsewhere[0]["address"].text
