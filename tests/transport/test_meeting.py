@@ -552,6 +552,17 @@ def test_a_peer_that_waits_or_is_busy_can_be_asked():
             assert channel.hear(0) is True
 
 
+def test_who_only_checks_takes_part_in_nothing():
+    """And does not keep those waiting who want more than an answer: they may come again, as to a peer that is busy."""
+    rogues, mine = Listener(), Listener()
+    with contextlib.closing(rogues), held(1, [rogues, mine], lanes=0, card=lambda: b"the card") as met:
+        for lane in (0, 5):
+            with dialled(met, hello(DUEL, 0, 1, lane)) as sock:
+                assert read_control(sock) == Refusal(True, "it only checks who is there")
+        assert ask(mine) == b"the card"
+        assert (met.error, met.taken) == (None, set())
+
+
 def test_nobody_there_to_ask():
     nobody = Listener()
     nobody.close()

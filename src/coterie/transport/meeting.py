@@ -146,6 +146,8 @@ class Meeting:
             self._wait(wanted, world, deadline, waiting)
         except BaseException as error:
             self._give_up(error)
+            if isinstance(error, PeerUnreachable) and any(inbox.peer == error.peer for inbox in self.inboxes.values()):
+                raise PeerLost(str(error), error.peer) from error  # it was there
             raise
         return [
             TlsChannel(
