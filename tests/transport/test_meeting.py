@@ -6,8 +6,10 @@ import contextlib
 import datetime
 import socket
 import ssl
+import struct
 import threading
 import time
+from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
@@ -46,7 +48,7 @@ from coterie.transport.channel import (
 from coterie.transport.meeting import PROBE, Listener, Meeting, Peer, connect, probe
 from coterie.transport.tls import Inbox
 from tests.support import world
-from tests.transport.fuzz import BOMBS
+from tests.transport.fuzz import BOMBS, fuzzed
 from tests.transport.network import (
     DUEL,
     EXPECTED,
@@ -235,6 +237,24 @@ def test_what_a_peer_may_not_answer_when_it_is_dialled(answer, error, text):
     assert found.peer == "Rogue"
     assert text in str(found)
     assert str(found).isprintable()
+
+
+def test_hundreds_of_hellos_with_anything_wrong():
+    """Each is answered with a refusal, or hung up on; what is raised here is known, and names who it was."""
+    rogues, mine = Listener(), Listener()
+    answers = Counter()
+    with contextlib.closing(rogues), held(1, [rogues, mine]) as met:
+        for raw in fuzzed(Header(CONTROL, 0, 0, 1, DUEL.session, 0, 0, Stamp()), 400, seed=3):
+            with dialled(met, raw) as sock:
+                if len(raw) < HEADER_BYTES:
+                    continue
+                header = Header.unpack(read_exactly(sock, HEADER_BYTES), "Honest")
+                message = decode_control(read_exactly(sock, header.length), "Honest") if header.length else None
+                answers[type(message).__name__, getattr(message, "busy", None)] += 1
+            assert met.error is None or (isinstance(met.error, FrameError) and met.error.peer == "Rogue")
+            met.error = None
+        assert ask(mine) == b""
+    assert answers["Refusal", False] > 200, answers
 
 
 def test_both_sides_have_an_error_of_their_own_for_another_session():
@@ -735,10 +755,16 @@ def test_no_more_than_a_crowd_is_attended_to(monkeypatch):
         assert len(met.guests) <= 4
 
 
-def test_guests_that_are_gone_leave_nothing():
+def test_guests_that_are_gone_leave_nothing(monkeypatch):
+    """Whether they close, or break off so early that there is no connection left to begin TLS on."""
     rogues, mine = Listener(), Listener()
+    raised = []
+    monkeypatch.setattr(threading, "excepthook", raised.append)
     with contextlib.closing(rogues), held(1, [rogues, mine]) as met:
         handles = open_handles()
+        for _ in range(50):
+            with socket.create_connection((mine.host, mine.port), timeout=5) as sock:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         for raw in (
             b"",
             b"GET / HTTP/1.1\r\n\r\n",
@@ -748,6 +774,7 @@ def test_guests_that_are_gone_leave_nothing():
             for _ in range(10):
                 with socket.create_connection((mine.host, mine.port), timeout=5) as sock, contextlib.suppress(OSError):
                     sock.sendall(raw)
+        assert ask(mine) == b""  # who comes last: all others have been attended to
         deadline = time.monotonic() + 10
         while (met.guests or open_handles() - handles) and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -755,6 +782,7 @@ def test_guests_that_are_gone_leave_nothing():
         assert open_handles() <= handles
         assert met.thread.is_alive()
         assert met.error is None
+    assert not raised
 
 
 def test_a_host_without_threads_or_sockets_to_spare_goes_on_when_there_are_some(monkeypatch):

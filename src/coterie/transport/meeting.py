@@ -93,9 +93,8 @@ class Meeting:
         lanes: int = MOST_LANES,
         card: Callable[[], bytes] = bytes,
     ) -> None:
-        """`peers` by rank; `patience`: seconds that a peer may be silent; `lanes`: the most that a peer may open,
-        none where peers are only asked and answered;
-        `card`: what to tell those who only ask."""
+        """`peers` by rank; `patience`: seconds that a peer may be silent; `lanes`: the most that a peer may open, 0 if
+        questions are answered and no more; `card`: what to tell those who only ask."""
         self.world, self.rank, self.peers, self.patience = world, rank, peers, patience
         self.listener, self.lanes, self.card = listener, lanes, card
         listener.socket.setblocking(False)  # who was announced may be gone when it is asked in
@@ -298,14 +297,17 @@ class Meeting:
 
     def _attend(self, plain: socket.socket) -> None:
         """A thread for a guest, until it is let in or sent away."""
+        host = threading.Thread(target=self._receive, args=(plain,), name="coterie-greet", daemon=True)
         try:
-            host = threading.Thread(target=self._receive, args=(plain,), name="coterie-greet", daemon=True)
-            handle = plain.dup()
-            with self.changed:  # a guest is not among the others before its thread is there to be waited for
-                host.start()
-                self.guests[host] = handle
+            with self.changed:
+                self.guests[host] = plain.dup()
+            host.start()
         except (OSError, RuntimeError):
             plain.close()
+            with self.changed:
+                handle = self.guests.pop(host, None)
+            if handle is not None:
+                handle.close()
             raise
 
     def _dismiss(self, hosts: list[threading.Thread]) -> None:
@@ -350,8 +352,9 @@ class Meeting:
             plain.close()
             self._see_off()
             return
-        sender = self.by_fingerprint.get(fingerprint(sock.getpeercert(binary_form=True) or b""))
+        sender = None
         try:
+            sender = self.by_fingerprint.get(fingerprint(sock.getpeercert(binary_form=True) or b""))
             if sender is None:
                 raise AuthenticationError("a stranger connected")
             self._answer(sock, sender)
@@ -362,7 +365,7 @@ class Meeting:
             with self.changed:
                 self.error = self.error or error
                 self.changed.notify_all()
-        except (EOFError, OSError, CoterieError):
+        except (EOFError, OSError, ValueError, CoterieError):  # gone before TLS began, or since
             sock.close()
 
     def _answer(self, sock: ssl.SSLSocket, sender: int) -> None:
