@@ -114,6 +114,7 @@ def raw_dial(
     host: str, port: int, own: Credentials | None, newest: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3
 ) -> ssl.SSLSocket:
     plain = socket.create_connection((host, port), timeout=20)
+    plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:
         return raw_context(False, own, newest).wrap_socket(plain)
     except OSError:

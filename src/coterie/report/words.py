@@ -239,7 +239,7 @@ WHAT = {
     "labels": "the cluster of each row",
     "centers": "the centres of the clusters",
     "inertia": "the inertia, one number: the squared distances of all rows to their centres, added up",
-    "equal ids": "one bit a party: whether it holds the same rows, by their ids",
+    "equal ids": "one bit: whether all parties hold the same rows, by their ids",
     "suppression bits": "one bit a cluster: whether it has fewer rows than the least size",
     "bounds": "the range of each column, as taken from the data and then widened",
 }

@@ -342,27 +342,30 @@ def _block(ready: Ready, agreed: Agreed, me: Party) -> NDArray[np.int64] | None:
 
 
 def compare_ids(me: Party, rows: Rows | None) -> None:
-    """Do all data parties hold the same ids? Each sends the others a keyed hash of its sorted ids.
+    """Do all data parties hold the same ids? One bit, to everybody.
 
-    The key is fresh and known to the data parties alone, so that the hash says nothing to anybody else, nor to them
-    in another run. A data party learns of each other one whether its set is the same. (It could also test a guess of
-    the whole set; who can guess it whole, all but the answer, has nothing left to learn from it.)
+    1. The data parties derive a fresh key, which the helper lacks. Each sends the helper HMAC(key, its sorted ids).
+    2. The helper tells all of them whether the tags are equal.
+
+    Sees: the helper, random numbers and which of them are equal; a data party the bit. No data party gets another's
+    tag, against which it could try guesses.
     """
-    me.ledger.record("equal ids", tuple(me.world.names[1:]), "a vertical study needs the same rows at every party")
+    me.ledger.record("equal ids", me.world.names, "a vertical study needs the same rows at every party")
     if me.is_helper:
-        return
-    key = me.streams.common("ids").read(32).tobytes()
-    assert rows is not None
-    tag = np.frombuffer(hmac.digest(key, canonical(rows.ids), "sha256"), np.uint8)
-    others = [j for j in me.world.data_ranks if j != me.rank]
-    for j in others:
-        me.channel.send(j, tag)
-    theirs = {j: me.channel.receive(j, np.uint8, tag.shape)[0].tobytes() for j in others}
-    different = [me.world.names[j] for j in others if not hmac.compare_digest(theirs[j], tag.tobytes())]
-    if different:
+        tags = [me.channel.collect(j) for j in me.world.data_ranks]
+        same = all(hmac.compare_digest(tag, tags[0]) for tag in tags)
+        for j in me.world.data_ranks:
+            me.channel.tell(j, same)
+    else:
+        assert rows is not None
+        key = me.streams.common("ids").read(32).tobytes()
+        me.channel.post(0, hmac.digest(key, canonical(rows.ids), "sha256"))
+        same = me.channel.hear(0)
+    if not same:
+        where = "" if rows is None else f" Those of {me.world.names[me.rank]} are in {rows.source}."
         raise DataError(
-            f"the ids in {rows.source} are not those of {', '.join(different)}: in a vertical study all parties must "
-            "hold exactly the same rows. Agree on a list of ids and leave out the others"
+            f"the parties do not all hold the same ids; in a vertical study they must.{where} Agree on a list of ids "
+            "and leave out the others"
         )
 
 
