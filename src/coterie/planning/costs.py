@@ -280,10 +280,12 @@ def _comparisons(counter: _Counter) -> int:
 
 
 def seconds(task: Task, cost: Cost, comparisons: int, link: Link, cores: int = 2) -> float:
-    """How long a part of a run takes: the larger of computing and sending, and every round's delay."""
+    """How long a part of a run takes: the larger of computing and sending, and every round's delay. A link is between
+    two roles: the helper has one to each party, a party one to each other party."""
     products = task.layout.n * task.clusters * task.layout.d
     computing = (COMPARISON_NS * comparisons + PRODUCT_NS * products + BYTE_NS * sum(cost.sent)) * 1e-9 / cores
-    sending = max(cost.sent) / link.bandwidth
+    helper, *parties = cost.sent
+    sending = max(helper / len(parties), max(parties) / (len(parties) - 1)) / link.bandwidth
     return max(computing, sending) + cost.rounds * (link.round_trip / 2 + STEP_SECONDS)
 
 
