@@ -37,7 +37,7 @@ def main() -> None:
         print(f"\n{name:>10}" + "".join(f"{head:>16}" for head in heads))
         for value, work in works:
             long = 12 if work.n <= 100_000 else 6
-            m = measure(work, 2, long)
+            m = measure(work, 2, long, repeats=2)
             sent = [m.traffic.bytes_sent[f"P{j}"] / (long + 1) / 1e6 for j in range(work.parties + 1)]
             row = {
                 name: value,
