@@ -27,8 +27,13 @@ def run_role(channel: Channel, entropy: Entropy, role: Callable[[Party], T], lan
         culprit = channel.rank
         if isinstance(error, TransportError) and error.peer in channel.world.names:
             culprit = channel.world.names.index(error.peer)
-        for one in (channel, *lanes):
-            one.abort(culprit, type(error).__name__)
+        endings = [
+            threading.Thread(target=one.abort, args=(culprit, type(error).__name__)) for one in (channel, *lanes)
+        ]
+        for ending in endings:  # side by side: each may wait a while for a peer that takes nothing any more
+            ending.start()
+        for ending in endings:
+            ending.join()
         raise
     else:
         for one in (channel, *lanes):

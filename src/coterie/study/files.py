@@ -61,7 +61,7 @@ def write_file(path: Path, content: bytes, mode: int = 0o644, replace: bool = Tr
                 os.fsync(file.fileno())
             os.replace(name, path)
         except BaseException:
-            os.unlink(name)
+            Path(name).unlink(missing_ok=True)  # it has its name already, if a signal came just then
             raise
         _sync(path.parent)
     except OSError as error:
@@ -87,8 +87,8 @@ def folder_for(path: Path) -> Iterator[Path]:
             os.rename(path, before)
         try:
             os.rename(draft, path)
-        except OSError:
-            if before is not None:
+        except BaseException:  # an OSError, or a signal
+            if before is not None and not path.exists():
                 os.rename(before, path)
             raise
         _sync(path.parent)

@@ -93,14 +93,18 @@ class Outbox:
             if self.error:
                 raise self.error
             header = Header(kind, self.lane, self.rank, self.to, self.session, self.sequence, len(body), stamp).pack()
-            self.sequence += 1
-            if len(body) <= CHUNK // 16:  # one record rather than two
-                parts = [memoryview(header + bytes(body))]
-            else:
-                parts = [memoryview(header), *(body[at : at + CHUNK] for at in range(0, len(body), CHUNK))]
-            self.pending.extend(parts)
-            self.backlog += HEADER_BYTES + len(body)
-            self._write()
+            try:
+                self.sequence += 1
+                if len(body) <= CHUNK // 16:  # one record rather than two
+                    parts = [memoryview(header + bytes(body))]
+                else:
+                    parts = [memoryview(header), *(body[at : at + CHUNK] for at in range(0, len(body), CHUNK))]
+                self.pending.extend(parts)
+                self.backlog += HEADER_BYTES + len(body)
+                self._write()
+            except BaseException:  # a signal: nobody knows how much of the frame was sent, so nothing may follow it
+                self._fail(OSError("interrupted in the middle of a frame"))
+                raise
             if self.error:
                 raise self.error
             if self.pending:
