@@ -551,11 +551,9 @@ class Stage(Cast):
         return [other for other in self.names if other != name]
 
     def bury(self, name: str) -> None:
-        """End a process that was stopped."""
+        """End a process that was stopped, which does nothing more: it need not go on to be killed."""
         process = self.processes[name]
-        if process.poll() is None:
-            os.kill(process.pid, signal.SIGCONT)
-            process.kill()
+        process.kill()
         process.wait()
 
     # -- what there is -----------------------------------------------------------------------------------
