@@ -153,7 +153,6 @@ def test_by_columns_with_an_id(cast):
     assert {msgspec.json.decode(line)["what"] for line in lines} == {"equal ids", "labels"}
 
 
-@pytest.mark.slow
 def test_by_columns_as_processes(cast):
     cast.agree(*VERTICAL)
     orders = give_columns(cast)
@@ -177,16 +176,18 @@ def fill(url: str, table: str, **columns: np.ndarray) -> None:
         connection.commit()
 
 
-@pytest.mark.usefixtures("no_pictures")
 def test_from_a_database(cast, postgres_url):  # noqa: F811
-    """The same study once more, with both parties' columns in PostgreSQL, in whatever order it answers."""
+    """The same study once more as processes, with both parties' columns in PostgreSQL, in whatever order it answers;
+    then all of them predict together."""
     cast.agree(*VERTICAL)
     orders = {name: np.random.RandomState(seed).permutation(len(X)) for seed, name in enumerate(cast.parties)}
     for name, column, l in (("alice", "x", 0), ("bob", "y", 1)):
         fill(postgres_url, f"{name}_rows", patient=IDS[orders[name]], **{column: X[orders[name], l]})
         query = f"select patient, {column} from {name}_rows"
         cast.sources[name] = ("--data", postgres_url, "--query", query)
-    cast.run()
+    for name in cast.names:
+        cast.start(name)
+    assert cast.finish_all(120) == dict.fromkeys(cast.names, 0), cast.said()
     fit = pooled()
     where = {name: i for i, name in enumerate(IDS)}
     for name, column in (("alice", {"x": 0}), ("bob", {"y": 1})):
@@ -199,11 +200,10 @@ def test_from_a_database(cast, postgres_url):  # noqa: F811
     ids = np.array([f"new {i}" for i in range(len(new))])
     for name, column, l in (("alice", "x", 0), ("bob", "y", 1)):
         fill(postgres_url, f"{name}_new", patient=ids, **{column: new[:, l]})
-    each = {
-        name: {"data": postgres_url, "query": f"select * from {name}_new order by patient desc"}
-        for name in cast.parties
-    }
-    cast.predict({"helper": {"data": None}, **each})
+        cast.sources[name] = ("--data", postgres_url, "--query", f"select * from {name}_new order by patient desc")
+    for name in cast.names:
+        cast.start(name, "predict")
+    assert cast.finish_all(120) == dict.fromkeys(cast.names, 0), cast.said()
     found = cast.labels("alice", "predictions")
     expected = dict(zip(ids, fit.nearest(new), strict=True))
     assert dict(zip(found["patient"], found["label"], strict=True)) == expected
