@@ -269,7 +269,7 @@ def test_70_internal(run, monkeypatch, json):
         secret = 31415.92653
         raise RuntimeError(f"cannot handle {secret}")
 
-    monkeypatch.setattr("coterie.study.session.run_study", fail)
+    monkeypatch.setattr("coterie.study.run.run_study", fail)
     said = run(*json)
     assert said.code == 70
     assert "RuntimeError" in said.err

@@ -137,7 +137,7 @@ def watch(moment: Moment) -> None:
     import coterie.report.write
     from coterie.clustering import Point
     from coterie.sharing import Party, party
-    from coterie.study import handshake, session
+    from coterie.study import handshake, run, session
     from coterie.study.checkpoint import Checkpoints
     from coterie.transport import Metered
     from coterie.transport.channel import CONTROL
@@ -206,11 +206,11 @@ def watch(moment: Moment) -> None:
     before(os, "replace", replacing)
     after(os, "replace", replaced)
     after(Checkpoints, "save", saved)
-    before(session, "write_results", at("writing"))
+    before(run, "write_results", at("writing"))
     before(coterie.report.write, "write_report", at("half"))
-    before(session, "_everybody_is_done", lambda talk: (moment.at("ready"), done.set()))
+    before(run, "everybody_is_done", lambda talk: (moment.at("ready"), done.set()))
     before(TlsChannel, "collect", said)
-    after(session, "_everybody_is_done", at("done"))
+    after(run, "everybody_is_done", at("done"))
     before(Checkpoints, "clear", shown)
     after(Checkpoints, "clear", cleared)
 
@@ -291,29 +291,29 @@ class _ConstantHash:
 
 
 def log_value() -> None:
-    from coterie.study import session
+    from coterie.study import run
 
-    after(session, "prepare", lambda orders: print(f"the first value is {CANARY_TEXT}", flush=True))
+    after(run, "prepare", lambda orders: print(f"the first value is {CANARY_TEXT}", flush=True))
 
 
 def audit_value() -> None:
     from coterie.study import session
 
-    about = session._about
-    session._about = lambda ready: {**about(ready), "first": CANARY}
+    about = session.about
+    session.about = lambda ready: {**about(ready), "first": CANARY}
 
 
 def checkpoint_value() -> None:
-    from coterie.study import session
+    from coterie.study import run
 
-    session._purpose = lambda ready: CANARY_TEXT
+    run.purpose_of = lambda ready: CANARY_TEXT
 
 
 def greet_with_value() -> None:
-    from coterie.study import session
+    from coterie.study import run
 
-    greeting = session.greeting
-    session.greeting = lambda *args, **more: greeting(*args, **{**more, "model": CANARY_TEXT})
+    greeting = run.greeting
+    run.greeting = lambda *args, **more: greeting(*args, **{**more, "model": CANARY_TEXT})
 
 
 def key_of_value() -> None:
@@ -324,12 +324,12 @@ def key_of_value() -> None:
 
 def careless_error() -> None:
     """What fails says a value, as errors of other libraries may."""
-    from coterie.study import session
+    from coterie.study import run
 
     def block(*args: Any) -> None:
         raise ValueError(f"cannot make sense of {CANARY_TEXT}")
 
-    session._block = block
+    run.own_block = block
 
 
 PLANTS = {
@@ -436,7 +436,8 @@ def nurse() -> Birth:
     import coterie.cli.app
     import coterie.cli.progress
     import coterie.report.write
-    import coterie.study.session  # noqa: F401
+    import coterie.study.predict
+    import coterie.study.run  # noqa: F401
 
     assert threading.active_count() == 1, "a fork takes no threads along"
     for line in sys.stdin.buffer:

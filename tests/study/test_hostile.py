@@ -807,20 +807,20 @@ def test_clocks_that_run_wild_stop_nobody(ready, no_pictures, monkeypatch):
 
 def test_a_least_size_that_would_overflow_opens_no_small_cluster(ready, no_pictures, monkeypatch):
     """Bob asks for so large a least size that comparing with it goes wrong: he is refused, not believed."""
-    from coterie.study import session
+    from coterie.study import run
 
-    honest = session.greeting
+    honest = run.greeting
 
     def lie(study: Study, purpose: str, rows: int, least: int, **more: Any) -> Greeting:
         threaded = threading.current_thread().name
         return honest(study, purpose, rows, (1 << 63) + 1000 if threaded == "bob" else least, **more)
 
-    monkeypatch.setattr(session, "greeting", lie)
+    monkeypatch.setattr(run, "greeting", lie)
     ended: dict[str, Any] = {}
 
     def one(name: str) -> None:
         try:
-            session.run_study(ready.orders(name, patience=3.0))
+            run.run_study(ready.orders(name, patience=3.0))
         except BaseException as error:
             ended[name] = error
 

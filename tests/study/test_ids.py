@@ -11,9 +11,9 @@ import pytest
 from coterie.data import Rows
 from coterie.errors import DataError
 from coterie.local.threads import run_threads
-from coterie.study import session
+from coterie.study import ids
 from coterie.study.files import canonical
-from coterie.study.session import compare_ids
+from coterie.study.ids import compare_ids
 from coterie.transport import Channel, Recording
 from tests.support import SeededEntropy, world
 
@@ -78,7 +78,7 @@ def test_hashes_are_of_no_use_in_another_run():
 def test_a_hash_without_a_key_is_noticed(monkeypatch):
     """Planted: the key left out."""
     monkeypatch.setattr(
-        session.hmac, "digest", lambda _, message, kind: hashlib.new(kind, message).digest(), raising=True
+        ids.hmac, "digest", lambda _, message, kind: hashlib.new(kind, message).digest(), raising=True
     )
     _, channels = compared([IDS, IDS])
     monkeypatch.undo()

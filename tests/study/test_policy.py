@@ -14,7 +14,7 @@ from coterie.study.agreement import create_study
 from coterie.study.identity import create_identity
 from coterie.study.policy import Policy, check_least, check_policy, load_policy
 from coterie.study.prepare import prepare
-from coterie.study.session import run_study
+from coterie.study.run import run_study
 from tests.study.walk import SMALL, Cast, coterie
 
 

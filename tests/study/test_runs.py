@@ -11,7 +11,8 @@ from sklearn.cluster import KMeans
 
 from coterie.clustering import distinct_rows
 from coterie.errors import InputError, StudyError
-from coterie.study.session import predict_rows, run_study
+from coterie.study.predict import predict_rows
+from coterie.study.run import run_study
 from tests.study.pooled import SEED, Pooled, X, pooled
 from tests.study.walk import SMALL, Cast
 

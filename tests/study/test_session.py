@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 
 from coterie.errors import DataError, InputError, PeerLost, PeerUnreachable, StudyError
-from coterie.study import session
+from coterie.study import run
 from coterie.study.agreement import statement, write_study
+from coterie.study.predict import predict_rows
 from coterie.study.prepare import prepare
-from coterie.study.session import Voice, meeting_of, predict_rows, run_study
+from coterie.study.run import run_study
+from coterie.study.session import Voice, meeting_of
 from tests.study.walk import SMALL, Cast, coterie
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
@@ -226,7 +228,7 @@ def test_results_are_shown_by_all_or_by_none(cast, monkeypatch, odd, step):
     """One cannot write, in the end: nobody shows results; all go on from their last checkpoint, and then do."""
     cast.agree(*SMALL)
     give_rows(cast)
-    genuine = getattr(session, step)
+    genuine = getattr(run, step)
 
     def fail(folder, ready, *more):
         (folder / "half").write_text("")
@@ -235,7 +237,7 @@ def test_results_are_shown_by_all_or_by_none(cast, monkeypatch, odd, step):
         genuine(folder, ready, *more)
 
     with monkeypatch.context() as patch:
-        patch.setattr(session, step, fail)
+        patch.setattr(run, step, fail)
         ended = cast.take_part()
     for name, error in ended.items():
         if name == odd:

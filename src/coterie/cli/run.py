@@ -61,7 +61,7 @@ def run(
     """
     from coterie.cli.progress import Progress
     from coterie.study.prepare import Orders
-    from coterie.study.session import run_study
+    from coterie.study.run import run_study
 
     console: Console = context.obj
     orders = _checked(
@@ -92,8 +92,8 @@ def predict(
 ) -> None:
     """Label new rows: alone where you know the centres, else together with all the others and the helper."""
     from coterie.cli.progress import Progress
+    from coterie.study.predict import predict_rows
     from coterie.study.prepare import Orders
-    from coterie.study.session import predict_rows
 
     console: Console = context.obj
     orders = _checked(

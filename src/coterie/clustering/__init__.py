@@ -2,6 +2,17 @@
 
 from coterie.clustering.layout import Layout, Partition
 from coterie.clustering.program import fit, predict
-from coterie.clustering.task import Outcome, Point, Task, Watch, distinct_rows
+from coterie.clustering.task import Contribution, Outcome, Point, Task, Watch, distinct_rows
 
-__all__ = ["Layout", "Outcome", "Partition", "Point", "Task", "Watch", "distinct_rows", "fit", "predict"]
+__all__ = [
+    "Contribution",
+    "Layout",
+    "Outcome",
+    "Partition",
+    "Point",
+    "Task",
+    "Watch",
+    "distinct_rows",
+    "fit",
+    "predict",
+]

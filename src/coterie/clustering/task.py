@@ -17,7 +17,12 @@ from coterie.ring import FixedPoint
 from coterie.sharing import Disclosure, Secret
 from coterie.transport import Traffic
 
-__all__ = ["Outcome", "Point", "Task", "Watch", "distinct_rows"]
+__all__ = ["Contribution", "Outcome", "Point", "Task", "Watch", "distinct_rows"]
+
+
+#: What others than a party must contribute to a cluster before that party may see it opened: at least the least size;
+#: nothing, or at least that; anything.
+Contribution = Literal["least", "none-or-least", "off"]
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -37,6 +42,10 @@ class Task(msgspec.Struct, frozen=True):
     max_iter: int = 300
     tol: float = 1e-4
     least: int = 1
+    contribution: Contribution = "least"
+    coalition: int = 1
+    grid: tuple[int, ...] = ()
+    sizes: Literal["secret", "rounded"] = "secret"
     block_rows: int = 1 << 14
     lanes: int = 0
     schedule: tuple[int, ...] = ()

@@ -8,13 +8,14 @@ __all__ = ["Disclosure", "Ledger"]
 
 
 class Disclosure(msgspec.Struct, frozen=True):
-    """One opening. `iteration` is None outside the loop; `detail` says which rows or columns."""
+    """One opening. `iteration` is None outside the loop; `restart` counts from 0; `detail`: which rows or columns."""
 
     what: str
     to: tuple[str, ...]
     reason: str
     iteration: int | None = None
     detail: str = ""
+    restart: int = 0
 
 
 class Ledger:
@@ -23,6 +24,7 @@ class Ledger:
     def __init__(self) -> None:
         self.entries: list[Disclosure] = []
         self.iteration: int | None = None
+        self.restart = 0
 
     def record(self, what: str, to: tuple[str, ...], reason: str, detail: str = "") -> None:
-        self.entries.append(Disclosure(what, to, reason, self.iteration, detail))
+        self.entries.append(Disclosure(what, to, reason, self.iteration, detail, self.restart))

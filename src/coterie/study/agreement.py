@@ -35,7 +35,9 @@ __all__ = [
     "verify_signatures",
 ]
 
-FORMAT = 1
+FORMAT = 2
+#: The most rows that a party may bring, unless the study says otherwise: others set memory aside on its word.
+MOST_ROWS = 1_000_000
 #: Those of coterie.protocols, which takes long to load.
 PROTOCOLS = ("onetime", "securenn")
 SECTIONS = {
@@ -74,17 +76,22 @@ class Column(_Section, frozen=True):
     low: float
     high: float
     holder: str = ""
+    resolution: float = 0.0
 
 
 class Data(_Section, frozen=True):
     columns: list[Column]
     id: str = ""
+    most_rows: int = MOST_ROWS
 
 
 class Disclosures(_Section, frozen=True):
     counts: Literal["secret", "revealed"] = "secret"
     labels: Literal["private", "revealed"] = "private"
     centers: Literal["revealed", "shared"] = "revealed"
+    sizes: Literal["secret", "rounded"] = "secret"
+    least_cluster_size: int = 1
+    contribution: Literal["least", "none-or-least", "off"] = "least"
     statement: list[str] = []
 
 

@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 
 from coterie import __version__
-from coterie.clustering import Layout, Task, distinct_rows
+from coterie.clustering import Contribution, Layout, Task, distinct_rows
 from coterie.errors import DataError, FrameError, InputError, StudyError
 from coterie.planning import planned
 from coterie.ring import FixedPoint, fractional_bits
@@ -43,6 +43,7 @@ Purpose = Literal["fit", "predict"]
 Version = Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z.+-]{1,40}\Z")]
 Rows = Annotated[int, msgspec.Meta(ge=0, le=MOST_ROWS)]
 Least = Annotated[int, msgspec.Meta(ge=1, le=MOST_LEAST)]
+Coalition = Annotated[int, msgspec.Meta(ge=1, le=255)]
 Epoch = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 Nonce = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 Run = Annotated[str, msgspec.Meta(max_length=64)]
@@ -71,6 +72,8 @@ class Greeting(msgspec.Struct, frozen=True):
     purpose: Purpose
     rows: Rows
     least: Least
+    contribution: Contribution = "least"
+    coalition: Coalition = 1
     restart: bool = False
     epoch: Epoch = 0
     marks: list[Mark] = []

@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from coterie.clustering import Contribution
 from coterie.errors import PolicyError
 from coterie.study.agreement import Study
 from coterie.study.files import decode_toml, read_text
@@ -29,6 +30,15 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     centers: tuple[Literal["revealed", "shared"], ...] = ("revealed", "shared")
     protocols: tuple[str, ...] = ("onetime", "securenn")
     peers: list[str] | None = None
+    contribution: Contribution = "least"
+    coalition: int = 1
+    runs: int | None = None
+    predicted_rows: int | None = None
+    most_clusters: int | None = None
+    most_rows: int | None = None
+    most_columns: int | None = None
+    most_restarts: int | None = None
+    other_data: Literal["refuse", "log"] = "refuse"
 
 
 def load_policy(path: Path | None, beside: Path) -> tuple[Policy, str]:

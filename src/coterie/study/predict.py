@@ -1,0 +1,134 @@
+"""Labels for new rows, from a study's model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.clustering import Outcome
+from coterie.clustering.program import predict
+from coterie.clustering.vertical import local_distances
+from coterie.data.sinks import write_labels
+from coterie.errors import InputError, StudyError
+from coterie.local.job import Kept
+from coterie.protocols import FAMILIES
+from coterie.sharing import Party
+from coterie.study.audit import Audit
+from coterie.study.files import folder_for
+from coterie.study.handshake import Agreed, greeting
+from coterie.study.ids import own_block
+from coterie.study.prepare import Orders, Ready, prepare
+from coterie.study.results import Model, Spent, check_out, in_source_order, load_model, source_ids, write_manifest
+from coterie.study.session import Lanes, Voice, about, everybody_is_done, summary, take_part
+from coterie.transport import Channel
+
+__all__ = ["predict_rows"]
+
+
+def predict_rows(orders: Orders, voice: Voice | None = None) -> Path:
+    """Label new rows with a study's model: here, where the centres are known here; else together."""
+    voice = voice or Voice()
+    ready = prepare(orders)
+    check_out(orders.out, ready.hash, "predict")
+    model = None
+    if ready.rank:
+        if orders.model is None:
+            raise InputError("say which model with --model, such as results/model.json")
+        model = load_model(orders.model, ready.hash, ready.me.name)
+    study = ready.study
+    if study.disclosures.centers == "revealed" and study.clustering.partition == "horizontal":
+        if model is None or ready.rows is None:
+            raise StudyError(f"the parties know the centres and predict alone; {ready.me.name} is not needed")
+        labels = _nearest(ready, model)
+        last = Audit(orders.audit_path).record("prediction", **about(ready), rows=len(labels), alone=True)
+        with folder_for(orders.out) as folder:
+            write_labels(
+                folder / "labels.parquet", in_source_order(ready, labels), source_ids(ready), study.data.id or None
+            )
+            write_manifest(folder, ready, "predict", model.run, last)
+        return orders.out
+    own = greeting(
+        study,
+        "predict",
+        0 if ready.rows is None else len(ready.rows.values),
+        1 if model is None else model.least,
+        model="" if model is None else model.run,
+        fractional_bits=0 if model is None else model.fractional_bits,
+    )
+
+    def work(agreed: Agreed, talk: Channel, open_lanes: Lanes, audit: Audit, _spent: Spent) -> None:
+        def role(me: Party) -> tuple[Outcome, Kept]:
+            return _predict(me, ready, agreed, model), {}
+
+        outcome, _ = open_lanes(role)
+        with folder_for(orders.out) as folder:
+            if outcome.labels is not None:
+                labels = in_source_order(ready, outcome.labels)
+                write_labels(folder / "labels.parquet", labels, source_ids(ready), study.data.id or None)
+            log = b"".join(msgspec.json.encode(entry) + b"\n" for entry in outcome.disclosures)
+            (folder / "disclosures.jsonl").write_bytes(log)
+            last = audit.record("results", disclosures=summary(outcome.disclosures))
+            write_manifest(folder, ready, "predict", agreed.world.session.hex(), last)
+            everybody_is_done(talk)
+
+    take_part(orders, ready, voice, own, work)
+    return orders.out
+
+
+def _predict(me: Party, ready: Ready, agreed: Agreed, model: Model | None) -> Outcome:
+    task = agreed.task
+    family = FAMILIES[task.protocol](me, task.problem)
+    shape = (task.clusters, task.layout.d)
+    block = own_block(ready, agreed, me)
+    called = np.arange(1, task.clusters + 1)
+    if task.centers == "shared":
+        if model is not None and model.suppressed:
+            called[model.suppressed] = 0
+        share = None if model is None else {"words": np.array(model.share, np.uint64).reshape(shape)}
+        centers = family.restore(share, shape)
+    else:
+        known = None
+        if model is not None:
+            known = np.zeros(shape, np.int64)
+            known[:, ready.study.own_columns(ready.rank)], called = _stand_ins(model)
+        centers = family.contribute(known, shape)
+    outcome = predict(family, task, block, centers, called if task.least > 1 else None)
+    outcome.disclosures, outcome.traffic = list(me.ledger.entries), me.channel.traffic()
+    outcome.kept = {}
+    return outcome
+
+
+def _stand_ins(model: Model) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Own columns of the centres, and what each cluster's label is to be, plus 1. Nobody knows a suppressed centre: the
+    first known one stands in for it, under its own name, so that rows go to the closest centre that is known."""
+    centers, called = np.array(model.centers, np.int64), np.arange(1, model.clusters + 1)
+    closed = np.array(model.suppressed or [False] * model.clusters)
+    if closed.all():
+        return centers, np.zeros_like(called)
+    first = int(np.argmin(closed))
+    centers[closed], called[closed] = centers[first], first + 1
+    return centers, called
+
+
+def _nearest(ready: Ready, model: Model) -> NDArray[np.int64]:
+    """The closest known centre of each row, in the fixed point of the run; -1 where none is known."""
+    from coterie.ring import FixedPoint
+
+    assert ready.rows is not None
+    columns = ready.study.data.columns
+    encoding = FixedPoint(
+        tuple(c.low for c in columns),
+        tuple(c.high for c in columns),
+        ready.study.column_names,
+        model.fractional_bits,
+        ready.study.clustering.scale == "bounds",
+    )
+    rows = encoding.encode(ready.rows.values, range(len(columns)))
+    known = np.flatnonzero(~np.array(model.suppressed or [False] * model.clusters))
+    if not len(known):
+        return np.full(len(rows), -1, np.int64)
+    centers = np.array(model.centers, np.int64)[known]
+    return known[local_distances(rows, centers).argmin(axis=1)]
