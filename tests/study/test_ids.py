@@ -77,9 +77,7 @@ def test_hashes_are_of_no_use_in_another_run():
 
 def test_a_hash_without_a_key_is_noticed(monkeypatch):
     """Planted: the key left out."""
-    monkeypatch.setattr(
-        ids.hmac, "digest", lambda _, message, kind: hashlib.new(kind, message).digest(), raising=True
-    )
+    monkeypatch.setattr(ids.hmac, "digest", lambda _, message, kind: hashlib.new(kind, message).digest(), raising=True)
     _, channels = compared([IDS, IDS])
     monkeypatch.undo()
     assert leaks(channels)
