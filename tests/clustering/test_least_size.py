@@ -25,15 +25,28 @@ BOUNDS = [(-1.0, 9.0)] * 2
 
 
 def fitted(
-    partition: str, p: int, least: int, protocol: str, centers: str = "revealed", x: np.ndarray = X, init=CORNERS
+    partition: str,
+    p: int,
+    least: int,
+    protocol: str,
+    centers: str = "revealed",
+    x: np.ndarray = X,
+    init=CORNERS,
+    blocks: list[np.ndarray] | None = None,
+    bounds=BOUNDS,
+    max_iter: int = 300,
+    n_init: int = 1,
+    seed: int = 0,
+    **rules,
 ) -> tuple[Task, list[Outcome], Outcome, list[Recording]]:
-    """Every role's outcome, the oracle's, and what went over the channels."""
+    """Every role's outcome, the oracle's, and what went over the channels. `rules`: other fields of the task."""
     model = SecureKMeans(
-        len(init), partition=partition, n_parties=p, protocol=protocol, init=init, bounds=BOUNDS, centers=centers
-    )
-    blocks = split(x, partition, p)
+        len(init) if n_init == 1 else 4, partition=partition, n_parties=p, protocol=protocol, bounds=bounds,
+        init=init if n_init == 1 else "random", centers=centers, max_iter=max_iter, n_init=n_init, random_state=seed,
+    )  # fmt: skip
+    blocks = split(x, partition, p) if blocks is None else blocks
     task, table = task_and_table(model, blocks)
-    task = msgspec.structs.replace(task, least=least, lanes=0)
+    task = msgspec.structs.replace(task, **{"least": least, "lanes": 0, "contribution": "off", **rules})
     recordings: dict[int, Recording] = {}
 
     def wrap(channel: Channel) -> Channel:
@@ -43,37 +56,63 @@ def fitted(
         block = None
         if not me.is_helper:
             block = task.encoding.encode(blocks[me.rank - 1], task.layout.own_columns(me.rank), "")
-        out = fit(FAMILIES[protocol](me, task.problem), task, block)
+        family = FAMILIES[protocol](me, task.problem)
+        out = fit(family, task, block)
         out.disclosures = list(me.ledger.entries)
+        out.kept = {} if me.is_helper else {name: family.export(secret) for name, secret in out.kept.items()}
         return out
 
     names = ("P0", *(f"P{j + 1}" for j in range(p)))
-    outcomes = run_threads(World(names), role, entropy=lambda rank: SeededEntropy(0, rank), wrap=wrap)
+    outcomes = run_threads(World(names), role, entropy=lambda rank: SeededEntropy(seed, rank), wrap=wrap)
     return task, outcomes, run_oracle(task, table), [recordings[r] for r in range(p + 1)]
+
+
+def assert_all_as_the_oracle(task: Task, outcomes: list[Outcome], oracle: Outcome) -> np.ndarray:
+    """Every party has its part of what the oracle has, bit for bit, the kept shares included. Returns the labels."""
+    labels = np.full(task.layout.n, 99)
+    for out in outcomes[1:]:
+        np.testing.assert_array_equal(out.suppressed, oracle.suppressed)
+        labels[out.rows] = out.labels
+        if task.centers == "revealed":
+            np.testing.assert_array_equal(out.centers, oracle.centers[:, out.center_columns])
+        else:
+            assert out.centers is None
+        assert out.inertia == oracle.inertia
+        np.testing.assert_array_equal(out.sizes, oracle.sizes)
+    np.testing.assert_array_equal(labels, oracle.labels)
+    kept = np.add.reduce([out.kept["centers"]["words"] for out in outcomes[1:]]).view(np.int64)
+    np.testing.assert_array_equal(kept, oracle.kept["centers"].whole)
+    assert outcomes[0].suppressed is outcomes[0].sizes is outcomes[0].centers is None
+    return labels
 
 
 @pytest.mark.parametrize("protocol", FAMILIES)
 @pytest.mark.parametrize("centers", ["revealed", "shared"])
 @pytest.mark.parametrize(("partition", "p"), [("horizontal", 3), ("vertical", 2), ("mixed", 2)])
 def test_small_clusters_stay_closed(protocol, centers, partition, p):
-    _, outcomes, oracle, _ = fitted(partition, p, 10, protocol, centers)
+    """Their rows go to the nearest centre that is open: a label of -1 would draw a map of what is closed."""
+    task, outcomes, oracle, _ = fitted(partition, p, 10, protocol, centers)
     assert oracle.suppressed.tolist() == [False, True, True, False]
-    labels = np.full(len(X), 99)
+    labels = assert_all_as_the_oracle(task, outcomes, oracle)
+    assert set(labels) == {0, 3}
+    means = np.array([X[np.linalg.norm(X - CORNERS[j], axis=1) < 2].mean(axis=0) for j in (0, 3)])
+    nearest = np.linalg.norm(X[:, None] - means, axis=2).argmin(axis=1)
+    np.testing.assert_array_equal(labels, np.array([0, 3])[nearest])
+    inertia = ((X - means[nearest]) ** 2).sum()
+    np.testing.assert_allclose(oracle.inertia, inertia, rtol=1e-3)
     for out in outcomes[1:]:
-        np.testing.assert_array_equal(out.suppressed, oracle.suppressed)
-        labels[out.rows] = out.labels
-        if centers == "revealed":
-            np.testing.assert_array_equal(out.centers, oracle.centers[:, out.center_columns])
-            assert not out.centers[oracle.suppressed].any()
-        assert out.inertia == oracle.inertia
-    np.testing.assert_array_equal(labels, oracle.labels)
-    assert sorted(np.bincount(labels + 1).tolist()) == sorted([12, 12, 0, 0, 10])  # 12 suppressed, and two clusters
-    assert outcomes[0].suppressed is None
-    np.testing.assert_allclose(oracle.inertia, _inertia(X, labels), rtol=1e-3)
+        assert out.centers is None or not out.centers[oracle.suppressed].any()
 
 
-def _inertia(x, labels):
-    return sum(((x[labels == j] - x[labels == j].mean(axis=0)) ** 2).sum() for j in set(labels) - {-1})
+@pytest.mark.parametrize("protocol", FAMILIES)
+@pytest.mark.parametrize("centers", ["revealed", "shared"])
+def test_where_all_are_closed_nothing_is_labelled(protocol, centers):
+    task, outcomes, oracle, _ = fitted("horizontal", 2, 13, protocol, centers, sizes="rounded")
+    assert oracle.suppressed.all()
+    labels = assert_all_as_the_oracle(task, outcomes, oracle)
+    assert (labels == -1).all()
+    assert oracle.inertia is None
+    assert not oracle.kept["centers"].whole.any()
 
 
 @pytest.mark.parametrize("protocol", FAMILIES)

@@ -20,21 +20,22 @@ STOP = "everybody must know whether to go on"
 
 def shk_means(
     family: Family, task: Task, rows: Secret, centers: Secret, done: int, iterated: Callable[[int, Secret], None]
-) -> tuple[Secret, Secret, int]:
-    """Centres, labels for those centres, and the number of iterations, from the given start or, where so many
-    iterations are `done`, from the centres they led to. `iterated` is told of each that another follows.
+) -> tuple[Secret, Secret, Secret, int]:
+    """Centres, the labels that they are the means of, labels for those centres, and the number of iterations, from the
+    given start or, where so many iterations are `done`, from the centres they led to. `iterated` is told of each that
+    another follows.
 
     The paper labels (line 2) at the top of the loop and tests (line 9) at its end. Here the labels are
     made at the end, together with the test: then they belong to the final centres when the loop stops.
     """
     me = family.me
-    labels = family.first_labels(rows, centers)
+    made = labels = family.first_labels(rows, centers)
     me.channel.mark_iteration()
     iteration = done
     for iteration in range(done + 1, task.max_iter + 1):
         me.ledger.iteration = iteration
         me.streams.begin(me.streams.phase + 1)
-        old, centers = centers, new_centers(family, task, rows, labels, centers)
+        old, made, centers = centers, labels, new_centers(family, task, rows, labels, centers)
         threshold = task.threshold if iteration < task.max_iter else None
         labels, stop = family.relabel(rows, centers, old, threshold, STOP)
         me.channel.mark_iteration()
@@ -43,7 +44,7 @@ def shk_means(
         if iteration < task.max_iter:
             iterated(iteration, centers)
     me.ledger.iteration = None
-    return centers, labels, iteration
+    return centers, made, labels, iteration
 
 
 def new_centers(family: Family, task: Task, rows: Secret, labels: Secret, old: Secret) -> Secret:

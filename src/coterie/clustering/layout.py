@@ -26,6 +26,13 @@ class Layout(msgspec.Struct, frozen=True):
     columns: tuple[tuple[int, ...], ...] = ()
     owners: bytes = b""
 
+    @property
+    def parties(self) -> int:
+        """How many data parties there are, as far as cells show it."""
+        if self.partition == "mixed":
+            return int(self._owners().max(initial=0))
+        return len(self.rows if self.partition == "horizontal" else self.columns)
+
     def own_rows(self, rank: int) -> NDArray[np.bool_]:
         """The rows of which a party holds cells, and whose labels it therefore learns."""
         held = np.zeros(self.n, np.bool_)

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from coterie.clustering.horizontal import open_counts, shk_means
+from coterie.clustering.rules import (
+    Rules,
+    inertia_shift,
+    round_to_grid,
+    rounded_sizes,
+    rules_of,
+    small_clusters,
+)
 from coterie.clustering.task import Outcome, Point, Task, Watch
 from coterie.clustering.vertical import svk_means
+from coterie.errors import ProtocolError
 from coterie.protocols import Family
 from coterie.protocols.interface import Ints, Part
 from coterie.sharing import Secret, open_wide
@@ -15,34 +26,53 @@ from coterie.sharing import Secret, open_wide
 __all__ = ["fit", "predict"]
 
 RESULT = "the result of the study"
-SMALL = "clusters below the least size stay closed"
+Held = dict[str, NDArray[np.uint64]]
 NOBODY = Watch()
 
 
-def fit(family: Family, task: Task, block: Ints | None, watch: Watch = NOBODY, resume: Point | None = None) -> Outcome:
-    """Cluster. `block` is what this party holds, encoded; None at the helper. `resume`: from there on."""
+def fit(
+    family: Family,
+    task: Task,
+    block: Ints | None,
+    watch: Watch = NOBODY,
+    resume: Point | None = None,
+    rules: Rules | None = None,
+) -> Outcome:
+    """Cluster. `block` is what this party holds, encoded; None at the helper. `resume`: from there on. `rules`: what
+    may be opened, where that does not follow from the task's own layout."""
     own = None if block is None else task.layout.place(family.me.rank, block)
-    run = _Run(family, task, own, watch)
+    if rules is None and task.least > 1:
+        rules = rules_of(task)
+    run = _Run(family, task, own, watch, rules)
     outcome = run.outcome(resume or Point(0, 0))
     if task.counts == "revealed" and task.labels == "private":
         outcome.counts = open_counts(family, family.counts(outcome.kept["labels"]))
     return outcome
 
 
+class _Found(NamedTuple):
+    """What a restart has found: centres (k, d) and one-hot labels (n, k) for them; where output rules hold, how many
+    rows of each of their sets each cluster had when the centres were made."""
+
+    centers: Secret
+    labels: Secret
+    made: Secret | None
+
+
 class _Run:
     """The restarts of a fit, of which the best is opened. Of the others nothing is learnt but their stop bits and,
     where these are revealed, their counts or labels; which one won follows from no opening but those."""
 
-    def __init__(self, family: Family, task: Task, own: Ints | None, watch: Watch) -> None:
-        self.family, self.task, self.own, self.watch = family, task, own, watch
+    def __init__(self, family: Family, task: Task, own: Ints | None, watch: Watch, rules: Rules | None) -> None:
+        self.family, self.task, self.own, self.watch, self.rules = family, task, own, watch, rules
         self.me, self.n, self.k, self.d = family.me, task.layout.n, task.clusters, task.layout.d
         self.rows = family.table(own, task.layout)
 
-    def restart(self, point: Point, best: Secret | None) -> tuple[Secret, Secret, int]:
-        """Centres (k, d), one-hot labels (n, k) for them, and iterations, from a start or where it was left."""
+    def restart(self, point: Point, best: _Found | None) -> tuple[_Found, int]:
+        """What a restart finds, from its start or where it was left, and after how many iterations."""
         return (self._svk_means if self.task.labels == "revealed" else self._shk_means)(point, best)
 
-    def _shk_means(self, point: Point, best: Secret | None) -> tuple[Secret, Secret, int]:
+    def _shk_means(self, point: Point, best: _Found | None) -> tuple[_Found, int]:
         family, task = self.family, self.task
         if point.iteration:
             centers = family.restore(point.centers, (self.k, self.d))
@@ -54,9 +84,11 @@ class _Run:
         def iterated(iteration: int, centers: Secret) -> None:
             self.watch.iterated(lambda: self._point(point, iteration, self._held(centers), best))
 
-        return shk_means(family, task, self.rows, centers, point.iteration, iterated)
+        centers, made, labels, n_iter = shk_means(family, task, self.rows, centers, point.iteration, iterated)
+        counted = None if self.rules is None else family.tally(made, self.rules.sets)
+        return _Found(centers, labels, counted), n_iter
 
-    def _svk_means(self, point: Point, best: Secret | None) -> tuple[Secret, Secret, int]:
+    def _svk_means(self, point: Point, best: _Found | None) -> tuple[_Found, int]:
         own = centers = whole = None
         columns = self.task.layout.own_columns(self.me.rank) if self.own is not None else []
         if self.own is not None:
@@ -76,67 +108,159 @@ class _Run:
             whole = np.zeros((self.k, self.d), np.int64)
             whole[:, columns] = centers
         shared = self.family.contribute(whole, (self.k, self.d))
-        return shared, self.family.label(self.rows, shared), n_iter
+        return _Found(shared, self.family.label(self.rows, shared), None), n_iter
 
-    def _held(self, value: Secret) -> dict[str, NDArray[np.uint64]] | None:
+    # -- where a fit can be taken up again ---------------------------------------------------------------
+
+    def _held(self, value: Secret) -> Held | None:
         return None if self.me.is_helper else self.family.export(value)
 
-    def _point(
-        self, begun: Point, iteration: int, centers: dict[str, NDArray[np.uint64]] | None, best: Secret | None
-    ) -> Point:
-        return Point(begun.start, iteration, begun.most, centers, None if best is None else self._held(best))
+    def _point(self, begun: Point, iteration: int, centers: Held | None, best: _Found | None) -> Point:
+        return Point(begun.start, iteration, begun.most, centers, None if best is None else self._held_of(best))
+
+    def _held_of(self, found: _Found) -> Held | None:
+        """This party's part of what a restart has found; the labels follow from the centres."""
+        held = self._held(found.centers)
+        if held is not None and found.made is not None:
+            held = {**held, "made": self.family.export(found.made)["words"]}
+        return held
+
+    def _restored(self, held: Held | None) -> _Found:
+        centers = self.family.restore(held, (self.k, self.d))
+        made = None
+        if self.rules is not None:
+            counted = None if held is None else {"words": held["made"]}
+            made = self.family.restore(counted, (self.k * len(self.rules.sets.members),))
+        return _Found(centers, self.family.label(self.rows, centers), made)
+
+    # -- restarts ----------------------------------------------------------------------------------------
 
     def outcome(self, point: Point) -> Outcome:
-        family, restarts = self.family, max(len(self.task.starts), 1)
-        best: tuple[Secret, Secret, Secret] | None = None  # objective, centres, labels
-        if point.start:
-            centers = family.restore(point.best, (self.k, self.d))
-            labels = family.label(self.rows, centers)
-            best = self._objective(labels, centers), centers, labels
+        """Run the restarts that are left, and open what the best has found. A point behind the last restart is one
+        where nothing is left to do but open."""
+        restarts = max(len(self.task.starts), 1)
+        best = self._restored(point.best) if point.start else None
+        objective = self._objective(best) if best is not None and point.start < restarts else None
         n_iter = point.most
         for start in range(point.start, restarts):
             if start > point.start:
                 point = Point(start, 0, n_iter)
                 self.me.channel.start_over()
                 self.me.streams.begin(self.me.streams.phase + 1)
-            centers, labels, iterations = self.restart(point, best[1] if best else None)
+            self.me.ledger.restart = start
+            found, iterations = self.restart(point, best)
             n_iter = max(n_iter, iterations)
-            if restarts > 1:
-                new = self._objective(labels, centers), centers, labels
-                best = new if best is None else self._better(best, new)
-                _, centers, labels = best
+            if restarts == 1:
+                best = found
+            elif best is None or objective is None:
+                best, objective = found, self._objective(found)
+            else:
+                best, objective = self._better(best, objective, found, self._objective(found))
+        self.me.ledger.restart = None
         self.me.streams.begin(self.me.streams.phase + 1)
-        return self._open(centers, labels, n_iter)
+        if best is None:
+            raise ProtocolError("there is no restart to open the result of")
+        found = best
+        self.watch.finished(lambda: Point(restarts, n_iter, n_iter, None, self._held_of(found)))
+        return self._open(best, n_iter)
 
-    def _better(
-        self, old: tuple[Secret, Secret, Secret], new: tuple[Secret, Secret, Secret]
-    ) -> tuple[Secret, Secret, Secret]:
-        objective, centers, labels = self.family.choose(old[0], new[0], list(zip(old, new, strict=True)))
-        return objective, centers, labels
+    def _better(self, old: _Found, least: Secret, new: _Found, objective: Secret) -> tuple[_Found, Secret]:
+        """The one with the smaller objective, the old one if they are equal; nobody learns which."""
+        pairs = [(least, objective), (old.centers, new.centers), (old.labels, new.labels)]
+        if old.made is not None and new.made is not None:
+            pairs.append((old.made, new.made))
+        chosen, centers, labels, *made = self.family.choose(least, objective, pairs)
+        return _Found(centers, labels, made[0] if made else None), chosen
 
-    def _objective(self, labels: Secret, centers: Secret) -> Secret:
-        sums, counts = self.family.sums(self.rows, labels)
-        return self.family.objective(sums, counts, centers)
+    def _objective(self, found: _Found) -> Secret:
+        sums, counts = self.family.sums(self.rows, found.labels)
+        return self.family.objective(sums, counts, found.centers)
 
-    def _open(self, centers: Secret, labels: Secret, n_iter: int) -> Outcome:
-        family, me, task = self.family, self.me, self.task
-        out = Outcome(n_iter=n_iter, kept={"centers": centers, "labels": labels})
-        if task.least > 1:
-            few = family.open(
-                family.at_most(family.counts(labels), task.least - 1), me.world.data_ranks, "suppression bits", SMALL
-            )
-            out.suppressed = None if few is None else few.astype(np.bool_)
+    # -- results -----------------------------------------------------------------------------------------
+
+    def _open(self, found: _Found, n_iter: int) -> Outcome:
+        """Centres, labels and inertia, to those who may have them."""
+        family, task = self.family, self.task
+        centers, labels, called, kept = found.centers, found.labels, None, found.centers
+        out = Outcome(n_iter=n_iter)
+        slots = list(range(self.k))
+        if self.rules is not None:
+            centers, slots = self._closed(found, self.rules, out)
+            labels = family.label(self.rows, centers)
+            called = np.zeros(self.k, np.int64) if out.all_closed else np.array(slots) + 1
+            kept = family.take(centers, [slots.index(j) if j in slots else 0 for j in range(self.k)])
+        out.kept = {"centers": kept} if self.rules is not None else {"centers": kept, "labels": labels}
         if task.centers == "revealed":
-            _open_centers(family, task, centers, out)
-        called = None if out.suppressed is None else np.where(out.suppressed, 0, np.arange(1, self.k + 1))
+            open_centers(family, task, centers, slots, out)
         open_labels(family, task, labels, called, out)
-        if task.centers == "revealed":
-            total = open_wide(me, self._own_inertia(out), "inertia", RESULT)
-            if total is not None:
-                out.inertia = task.encoding.squared(total)
-        else:
-            out.inertia = self._shared_inertia(labels, centers, out)
+        if self.rules is not None and task.sizes == "rounded":
+            self._open_sizes(labels, self.rules, slots, out)
+        self._open_inertia(labels, centers, out)
         return out
+
+    def _closed(self, found: _Found, rules: Rules, out: Outcome) -> tuple[Secret, list[int]]:
+        """Round the centres, find out which clusters stay closed, and put a copy of an open centre in the place of each
+        closed one: nothing of a closed centre is left in what is labelled by, opened or kept.
+
+        Returns the centres with the open ones first, and which cluster each is. Copies come after the first, which
+        wins all ties, so no row is labelled by one. If all are closed, all centres are zero. At the helper, who does
+        not know, any order will do.
+        """
+        family, task = self.family, self.task
+        if found.made is None:
+            raise ProtocolError("nobody has counted the clusters that the centres were made of")
+        centers = round_to_grid(family, task.grid, found.centers)
+        labels = family.first_labels(self.rows, centers) if task.grid else found.labels
+        few = small_clusters(family, rules, found.made, family.tally(labels, rules.sets))
+        if few is None:
+            return family.take(centers, range(self.k)), list(range(self.k))
+        out.suppressed = few.astype(np.bool_)
+        opened = [int(j) for j in np.flatnonzero(~out.suppressed)]
+        slots = opened + [opened[0] if opened else 0] * (self.k - len(opened))
+        chosen = family.take(centers, slots)
+        return (chosen if opened else family.times(chosen, np.array(0))), slots
+
+    def _open_sizes(self, labels: Secret, rules: Rules, slots: list[int], out: Outcome) -> None:
+        """The sizes of the open clusters, to the nearest multiple of the least size."""
+        family, count = self.family, out.open_clusters(self.k)
+        sizes = rounded_sizes(family, rules.least, family.tally(labels, rules.sets.whole))
+        part = Part(slice(0, count), self.me.world.data_ranks, f"multiples of {rules.least}")
+        (opened,) = family.open_parts(sizes, [part], "sizes", RESULT)
+        if opened is not None:
+            out.sizes = np.zeros(self.k, np.int64)
+            out.sizes[slots[:count]] = rules.least * opened
+
+    def _open_inertia(self, labels: Secret, centers: Secret, out: Outcome) -> None:
+        """The sum over all rows of the squared distance to the centre they are labelled by.
+
+        Where output rules hold, in multiples of a public step. Rows and columns may lie with anybody: what is cut off
+        is added up first."""
+        task, family = self.task, self.family
+        if task.centers == "revealed" and self.rules is None:
+            total = open_wide(self.me, self._own_inertia(out), "inertia", RESULT)
+            out.inertia = None if total is None else task.encoding.squared(total)
+            return
+        shift = inertia_shift(task)
+        if task.centers == "revealed":
+            rounded = self._shifted(self._own_inertia(out), shift)
+        else:
+            fine = task.problem.objective_shift
+            sums, counts = family.sums(self.rows, labels)
+            if out.all_closed:
+                sums, counts = (family.times(value, np.array(0)) for value in (sums, counts))
+            objective = family.objective(sums, counts, centers)
+            rounded = family.truncate(family.add(objective, self._shifted(self._own_squares(out), fine)), shift - fine)
+        opened = family.open(rounded, self.me.world.data_ranks, "inertia", RESULT)
+        if opened is not None and not out.all_closed:
+            out.inertia = task.encoding.squared(int(opened[0]), shift)
+
+    def _shifted(self, part: int | None, shift: int) -> Secret:
+        """The sum of what the parties hold, in multiples of 2^shift, rounded to the nearest."""
+        high = low = None
+        if part is not None:
+            high, low = (np.array([word], np.int64) for word in divmod(part, 1 << shift))
+        rest = self.family.truncate(self.family.contribute(low, (1,)), shift)
+        return self.family.add(self.family.contribute(high, (1,)), rest)
 
     def _own_inertia(self, out: Outcome) -> int:
         """The squared distances of own cells to the centres that this party has learnt; exact."""
@@ -150,31 +274,27 @@ class _Run:
         difference = np.where(held, self.own[rows] - centers[out.labels[known]], 0)
         return _exact_sum(difference * difference)
 
-    def _shared_inertia(self, labels: Secret, centers: Secret, out: Outcome) -> float | None:
-        """The inertia of centres that stay shared: their objective plus all squares, which each party adds up for
-        its own cells. What the shift cuts off is added up first, so that it does not matter who holds which."""
-        family, shift = self.family, self.task.problem.objective_shift
-        high = low = None
-        if self.own is not None and out.rows is not None and out.labels is not None:
-            own = self.own[np.flatnonzero(out.rows)[out.labels >= 0]]  # of other rows it holds no cells
-            squares = _exact_sum(own * own)
-            high, low = (np.array([part], np.int64) for part in divmod(squares, 1 << shift))
-        rest = family.truncate(family.contribute(low, (1,)), shift)
-        sums, counts = family.sums(self.rows, labels)
-        if self.task.least > 1:
-            kept = None if out.suppressed is None else (~out.suppressed).astype(np.int64)
-            sums, counts = family.keep(sums, kept), family.keep(counts, kept)
-        objective = family.objective(sums, counts, centers)
-        total = family.add(family.add(objective, family.contribute(high, (1,))), rest)
-        opened = family.open(total, self.me.world.data_ranks, "inertia", RESULT)
-        return None if opened is None else self.task.encoding.squared(int(opened[0]), shift)
+    def _own_squares(self, out: Outcome) -> int:
+        """The squares of own cells, of rows that have a label."""
+        if self.own is None or out.rows is None or out.labels is None:
+            return 0
+        own = self.own[np.flatnonzero(out.rows)[out.labels >= 0]]  # of other rows it holds no cells
+        return _exact_sum(own * own)
 
 
-def predict(family: Family, task: Task, block: Ints | None, centers: Secret, called: Ints | None = None) -> Outcome:
-    """Label new rows that are shared like the data; each party learns the labels of its own rows. `called`: what each
-    cluster's label is to be plus 1, where `task.least` says that some clusters may be closed."""
+def predict(
+    family: Family, task: Task, block: Ints | None, centers: Secret, closed: NDArray[np.bool_] | None = None
+) -> Outcome:
+    """Label new rows that are shared like the data; each party learns the labels of its own rows. `closed`: which
+    clusters have no centre of their own, where `task.least` says that there may be such; None at the helper."""
     own = None if block is None else task.layout.place(family.me.rank, block)
     rows = family.table(own, task.layout)
+    called = None
+    if task.least > 1:
+        opened = list(range(task.clusters)) if closed is None else [int(j) for j in np.flatnonzero(~closed)]
+        slots = opened + [opened[0] if opened else 0] * (task.clusters - len(opened))
+        centers = family.take(centers, slots)
+        called = np.array(slots) + 1 if opened else np.zeros(task.clusters, np.int64)
     labels = family.label(rows, centers)
     out = Outcome(kept={"labels": labels})
     open_labels(family, task, labels, called, out)
@@ -182,10 +302,9 @@ def predict(family: Family, task: Task, block: Ints | None, centers: Secret, cal
 
 
 def open_labels(family: Family, task: Task, labels: Secret, called: Ints | None, out: Outcome) -> None:
-    """The label of each row, to the parties that hold cells of it; -1 in suppressed clusters."""
-    me, layout, first = family.me, task.layout, 0
-    if task.least > 1:
-        called, first = np.arange(1, task.clusters + 1) if called is None else called, 1
+    """The label of each row, to the parties that hold cells of it. `called`: what each slot's label is plus 1; 0, that
+    is -1, where every cluster is closed."""
+    me, layout, first = family.me, task.layout, 0 if called is None else 1
     index = family.index(labels, called)
     known = np.zeros(layout.n, np.bool_)
     found = np.zeros(layout.n, np.int64)
@@ -198,16 +317,19 @@ def open_labels(family: Family, task: Task, labels: Secret, called: Ints | None,
         out.rows, out.labels = known, found[known]
 
 
-def _open_centers(family: Family, task: Task, centers: Secret, out: Outcome) -> None:
-    """Columns of the centres to those who may know them; suppressed clusters stay closed (zero here)."""
+def open_centers(family: Family, task: Task, centers: Secret, slots: list[int], out: Outcome) -> None:
+    """Columns of the centres to those who may know them; closed clusters have none (zero here)."""
     me, layout = family.me, task.layout
     groups, names = layout.center_groups(me.world.p), task.encoding.names
-    kept = np.arange(task.clusters) if out.suppressed is None else np.flatnonzero(~out.suppressed)
-    parts = [Part(np.ix_(kept, np.array(columns)), to, ", ".join(names[l] for l in columns)) for columns, to in groups]
+    count = out.open_clusters(task.clusters)
+    parts = [
+        Part(np.ix_(np.arange(count), np.array(columns)), to, ", ".join(names[l] for l in columns))
+        for columns, to in groups
+    ]
     for (columns, _), opened in zip(groups, family.open_parts(centers, parts, "centers", RESULT), strict=True):
         if opened is not None:
             out.center_columns, out.centers = columns, np.zeros((task.clusters, len(columns)), np.int64)
-            out.centers[kept] = opened
+            out.centers[slots[:count]] = opened
 
 
 def _exact_sum(squares: Ints) -> int:

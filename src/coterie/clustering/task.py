@@ -28,7 +28,9 @@ Contribution = Literal["least", "none-or-least", "off"]
 class Task(msgspec.Struct, frozen=True):
     """Public, and the same at every role. `starts`: per restart the k row numbers that the centres start
     from; empty where `centers_given` (k x d, encoded) says it instead, or where rows are only labelled.
-    `least`: what a smaller cluster is stays closed; its rows are labelled -1."""
+    `least`, `contribution`, `coalition`: what a cluster must pass to be opened (`rules.py`); of one that does not
+    nothing is opened, and its rows are labelled by the nearest open centre. `grid`: per column, to which power of two
+    opened centres are rounded. `sizes`: whether rounded sizes of open clusters are opened."""
 
     protocol: str
     clusters: int
@@ -63,8 +65,9 @@ class Task(msgspec.Struct, frozen=True):
 
 class Point(msgspec.Struct):
     """Where a fit can be taken up again, at one role: the restart it is in, the iterations done in it, the most that
-    any restart took, and what this role holds of the centres and of the best centres so far. The helper holds nothing
-    of either; SVK-means' centres are this party's own columns."""
+    any restart took, and what this role holds of the centres and of the best centres so far (with how many rows they
+    were made of). The helper holds nothing of either; SVK-means' centres are this party's own columns. Behind the last
+    restart nothing is left to do but open the best."""
 
     start: int
     iteration: int
@@ -82,6 +85,9 @@ class Watch:
     def iterated(self, point: Callable[[], Point]) -> None:
         """An iteration is done and another follows."""
 
+    def finished(self, point: Callable[[], Point]) -> None:
+        """All restarts are done, and nothing of the result is opened yet."""
+
 
 class Outcome(msgspec.Struct):
     """What one role knows at the end. Whole numbers are encoded; `rows` and `columns` say which labels
@@ -98,6 +104,16 @@ class Outcome(msgspec.Struct):
     disclosures: list[Disclosure] = []
     traffic: Traffic | None = None
     suppressed: NDArray[np.bool_] | None = None
+    sizes: Ints | None = None
+
+    @property
+    def all_closed(self) -> bool:
+        """Whether this role knows that no cluster is open."""
+        return self.suppressed is not None and bool(self.suppressed.all())
+
+    def open_clusters(self, clusters: int) -> int:
+        """How many of the clusters are open, as far as this role knows."""
+        return clusters if self.suppressed is None else int((~self.suppressed).sum())
 
     def __repr__(self) -> str:
         return f"<Outcome after {self.n_iter} iterations>"  # never what was opened to this role alone

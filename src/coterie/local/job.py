@@ -146,7 +146,7 @@ def read_job(stream: IO[bytes]) -> Job | None:
     )
 
 
-ARRAYS = ("centers", "rows", "labels", "counts", "suppressed")
+ARRAYS = ("centers", "rows", "labels", "counts", "suppressed", "sizes")
 
 
 def write_report(stream: IO[bytes], report: Report) -> None:

@@ -2,21 +2,50 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
+import numpy as np
 
 from coterie.clustering import Layout, Outcome, Task, fit
+from coterie.clustering.rules import Rules, round_to_grid, rules_of
+from coterie.errors import ProtocolError
 from coterie.protocols import FAMILIES, Ints, Plaintext
+from coterie.protocols.interface import Division, Problem
+from coterie.protocols.plaintext.family import Plain
 from coterie.randomness import Dealing, Streams
-from coterie.sharing import Party
+from coterie.sharing import Party, Secret
 from coterie.transport import Metered, World, memory_channels
 
 __all__ = ["run_oracle"]
 
 
+class _Made(NamedTuple):
+    """Centres, and the labels that they are the means of."""
+
+    labels: Ints
+    centers: Ints
+
+
+class _Watched(Plaintext):
+    """Remembers what every mean was made of."""
+
+    def __init__(self, me: Party, problem: Problem, divisions: dict[str, Division]) -> None:
+        super().__init__(me, problem, divisions)
+        self.made: list[_Made] = []
+
+    def new_means(self, rows: Secret, labels: Secret, old: Secret) -> Secret:
+        made = super().new_means(rows, labels, old)
+        if isinstance(made, Plain) and isinstance(labels, Plain):
+            self.made.append(_Made(labels.whole, made.whole))
+        return made
+
+
 def run_oracle(task: Task, table: Ints) -> Outcome:
     """What every run of the task must give, whatever the number of parties, partition and transport.
 
-    `table` is the whole data, encoded. The arithmetic is that of the task's protocol family.
+    `table` is the whole data, encoded. The arithmetic is that of the task's protocol family. Where output rules hold,
+    every opened centre is checked to be a mean of enough rows.
     """
     world = World(("P0", "P1"))
     channel = Metered(memory_channels(world)[1])
@@ -28,5 +57,27 @@ def run_oracle(task: Task, table: Ints) -> Outcome:
     else:
         layout = Layout("vertical", n, d, columns=(tuple(range(d)),))
     alone = msgspec.structs.replace(task, layout=layout)
-    family = Plaintext(me, alone.problem, FAMILIES[task.protocol].divisions)
-    return fit(family, alone, table)
+    family = _Watched(me, alone.problem, FAMILIES[task.protocol].divisions)
+    rules = rules_of(task) if task.least > 1 else None
+    outcome = fit(family, alone, table, rules=rules)
+    if rules is not None:
+        _check_opened(family, task, rules, outcome)
+    return outcome
+
+
+def _check_opened(family: _Watched, task: Task, rules: Rules, outcome: Outcome) -> None:
+    """Every centre that was opened is the (rounded) mean of a cluster that passes the rules."""
+    kept = outcome.kept["centers"]
+    if outcome.suppressed is None or not isinstance(kept, Plain):
+        raise ProtocolError("output rules hold, and nobody has tested them")
+    for j in np.flatnonzero(~outcome.suppressed):
+        if not any(_passes(family, task, rules, made, int(j), kept.whole[j]) for made in family.made):
+            raise ProtocolError(f"the centre of cluster {j} was opened, and no labelling of enough rows made it")
+
+
+def _passes(family: _Watched, task: Task, rules: Rules, made: _Made, j: int, center: Ints) -> bool:
+    rounded = round_to_grid(family, task.grid, Plain(made.centers))
+    if not isinstance(rounded, Plain) or not np.array_equal(rounded.whole[j], center):
+        return False
+    counts = rules.sets.members[:, rules.sets.kind_of] @ made.labels[:, j]
+    return bool(((counts >= rules.least) | ((counts == 0) & rules.lenient)).all())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import msgspec
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from coterie.sharing import Party, Secret
 
-__all__ = ["Division", "Family", "Holding", "Ints", "Part", "Problem"]
+__all__ = ["Division", "Family", "Holding", "Ints", "Part", "Problem", "RowSets"]
 
 Ints = NDArray[np.int64]
 Division = Literal["quotient", "reciprocal"]
@@ -77,6 +78,23 @@ class Holding(Protocol):
         """Row numbers, grouped by the set of parties that hold cells of them, with those parties."""
 
 
+@dataclass(frozen=True)
+class RowSets:
+    """Public sets of rows: the kind of each row (n,), and which kinds each set holds, 0 or 1 (sets, kinds)."""
+
+    kind_of: Ints
+    members: Ints
+
+    @property
+    def whole(self) -> RowSets:
+        """The first set alone."""
+        return RowSets(self.kind_of, self.members[:1])
+
+    @property
+    def sizes(self) -> Ints:
+        return self.members @ np.bincount(self.kind_of, minlength=self.members.shape[1])
+
+
 class Part(NamedTuple):
     """A part of a value, by an index, and the ranks it is opened to; `detail` says for the log what it is."""
 
@@ -132,6 +150,10 @@ class Family(ABC):
         """How many rows each cluster has (k,)."""
 
     @abstractmethod
+    def tally(self, labels: Secret, sets: RowSets) -> Secret:
+        """How many rows of each set each cluster has (sets times k,), as whole words."""
+
+    @abstractmethod
     def sums(self, rows: Secret, labels: Secret) -> tuple[Secret, Secret]:
         """Of each cluster, the sum of its rows (k, d) and how many they are (k,)."""
 
@@ -150,6 +172,10 @@ class Family(ABC):
     @abstractmethod
     def at_most(self, values: Secret, threshold: int) -> Secret:
         """One bit for each of the values (m,): is it at most the public threshold?"""
+
+    @abstractmethod
+    def any_of(self, bits: Secret, into: int) -> Secret:
+        """From bits (rows times into,), row by row, the OR of each column (into,)."""
 
     def relabel(
         self, rows: Secret, centers: Secret, old: Secret, threshold: int | None, reason: str
@@ -188,9 +214,19 @@ class Family(ABC):
     def choose(self, first: Secret, second: Secret, pairs: Sequence[tuple[Secret, Secret]]) -> list[Secret]:
         """Of each pair the left one if the scalar `first` is at most `second`, else the right one."""
 
+    # -- linear algebra with what is public to the data parties; the helper passes anything of the same shape ----
+
     @abstractmethod
-    def keep(self, values: Secret, kept: Ints | None) -> Secret:
-        """The values (k, ...) where `kept` (k,), public to the data parties, is 1, and 0 where it is 0."""
+    def times(self, value: Secret, factors: Ints) -> Secret:
+        """The value, entry by entry, times public factors that broadcast to its shape."""
+
+    @abstractmethod
+    def take(self, values: Secret, order: Sequence[int]) -> Secret:
+        """The rows of words (m, ...) that the public order names, in that order."""
+
+    @abstractmethod
+    def join(self, values: Sequence[Secret]) -> Secret:
+        """Words (m,) of several secrets, one after another."""
 
     @abstractmethod
     def truncate(self, value: Secret, bits: int) -> Secret:
@@ -199,6 +235,10 @@ class Family(ABC):
     @abstractmethod
     def add(self, first: Secret, second: Secret) -> Secret:
         """The sum of two secrets of one shape."""
+
+    @abstractmethod
+    def subtract(self, first: Secret, second: Secret) -> Secret:
+        """The difference of two secrets of one shape: words, or bits of which the second implies the first."""
 
     # -- out of secrecy ----------------------------------------------------------------------------------
 

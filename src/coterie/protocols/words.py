@@ -10,7 +10,7 @@ from coterie.protocols.interface import Ints, Part
 from coterie.ring import Array, Words
 from coterie.sharing import Party, Shared, open_parts, zero_shares
 
-__all__ = ["WORDS", "contributed", "kept_only", "known", "opened"]
+__all__ = ["WORDS", "contributed", "known", "opened"]
 
 WORDS = Words(64)
 
@@ -28,11 +28,6 @@ def known(me: Party, values: Ints) -> Shared:
     if me.is_helper:
         return me.hollow(WORDS, np.shape(values))
     return me.shared(WORDS, WORDS.encode(values) if me.lead else WORDS.zeros(np.shape(values)))
-
-
-def kept_only(values: Shared, kept: Ints | None) -> Shared:
-    """Zero but where `kept`, public to the data parties, is 1; None at the helper."""
-    return values if kept is None else values * kept.reshape(-1, *[1] * (len(values.shape) - 1))
 
 
 def opened(me: Party, value: Shared, parts: Sequence[Part], what: str, reason: str) -> list[Array | None]:

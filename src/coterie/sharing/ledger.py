@@ -15,7 +15,7 @@ class Disclosure(msgspec.Struct, frozen=True):
     reason: str
     iteration: int | None = None
     detail: str = ""
-    restart: int = 0
+    restart: int | None = None
 
 
 class Ledger:
@@ -24,7 +24,7 @@ class Ledger:
     def __init__(self) -> None:
         self.entries: list[Disclosure] = []
         self.iteration: int | None = None
-        self.restart = 0
+        self.restart: int | None = None
 
     def record(self, what: str, to: tuple[str, ...], reason: str, detail: str = "") -> None:
         self.entries.append(Disclosure(what, to, reason, self.iteration, detail, self.restart))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from coterie.protocols.onetime.steps import Step, bits
 from coterie.ring.bitslice import fold_products, xor_products
 from coterie.sharing import Party, open_bits
 
-__all__ = ["ONES", "Literal", "Terms", "bit_products", "products_of"]
+__all__ = ["ONES", "Literal", "Terms", "bit_products", "fours", "pack_rows", "products_of", "unpack_rows"]
 
 Words = NDArray[np.uint64]
 ONES = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -100,3 +100,21 @@ def bit_products(me: Party, x: Words | None, words: int, terms: Terms, purpose: 
 
 def literals(rows: Sequence[int]) -> tuple[Literal, ...]:
     return tuple(Literal(row) for row in rows)
+
+
+def fours(rows: int) -> Terms:
+    """The products of four rows each, as far as they go."""
+    return products_of(rows, tuple(literals(range(at, min(at + 4, rows))) for at in range(0, rows, 4)))
+
+
+def pack_rows(clear: NDArray[np.integer[Any]], words: int) -> Words:
+    """Bits (rows, count) as words, 64 a word."""
+    padded = np.zeros((len(clear), 64 * words), np.uint8)
+    padded[:, : clear.shape[1]] = clear
+    return np.packbits(padded, axis=1, bitorder="little").view(np.uint64)
+
+
+def unpack_rows(packed: Words, count: int) -> NDArray[np.uint8]:
+    """Bits (rows, count) from words that hold 64."""
+    clear = np.unpackbits(np.ascontiguousarray(packed).view(np.uint8), axis=1, bitorder="little")
+    return clear[:, :count]

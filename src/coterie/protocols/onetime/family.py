@@ -9,17 +9,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.protocols.beaver import shifted_objective
-from coterie.protocols.interface import Division, Family, Holding, Ints, Part
+from coterie.protocols.interface import Division, Family, Holding, Ints, Part, RowSets
 from coterie.protocols.numerics import reciprocals
-from coterie.protocols.onetime.bits import ONES, Literal, bit_products, products_of
+from coterie.protocols.onetime.bits import (
+    ONES,
+    Literal,
+    bit_products,
+    fours,
+    pack_rows,
+    products_of,
+    unpack_rows,
+)
 from coterie.protocols.onetime.centers import Centers, mask_centers, movement
 from coterie.protocols.onetime.labelling import one_hot, select_words, tournament
 from coterie.protocols.onetime.means import lift, mean_times_power, open_places, reciprocal_table, table_bits, truncate
 from coterie.protocols.onetime.sign import signs_of_differences
 from coterie.protocols.onetime.table import Block, Table, block_scores, block_sums, block_words, enter
-from coterie.protocols.words import WORDS, contributed, kept_only, known, opened
+from coterie.protocols.words import WORDS, contributed, known, opened
 from coterie.ring import Words
-from coterie.sharing import Party, Secret, Shared, open_to
+from coterie.sharing import Party, Secret, Shared, concatenate, open_to
 
 __all__ = ["Labels", "OneTime"]
 
@@ -188,20 +196,43 @@ class OneTime(Family):
 
     def counts(self, labels: Secret) -> Shared:
         """[t] (k,) modulo 2^u, the last from the others and n."""
-        held, me, k, u = _labels(labels), self.me, self.problem.clusters, Words(self.sum_width)
+        held, k = _labels(labels), self.problem.clusters
+        self._turn_to_words(held)
+        counted = np.zeros((1, k), np.uint64)
+        for h in held.words or []:
+            counted[0, :-1] += h.sum(axis=1, dtype=np.uint64)
+        return self._last_from_others(counted, np.array([held.n])).reshape(k)
+
+    def tally(self, labels: Secret, sets: RowSets) -> Shared:
+        """Row kind by row kind, then set by set."""
+        held, k = _labels(labels), self.problem.clusters
+        self._turn_to_words(held)
+        by_kind = np.zeros((sets.members.shape[1], k), np.uint64)
+        for block, h in zip(held.blocks, [] if self.me.is_helper else held.words or [], strict=False):
+            kinds = sets.kind_of[block.rows]
+            for kind in np.unique(kinds):
+                by_kind[kind, :-1] += h[:, np.flatnonzero(kinds == kind)].sum(axis=1, dtype=np.uint64)
+        counts = self._last_from_others(sets.members.view(np.uint64) @ by_kind, sets.sizes)
+        return lift(self.me, counts.reshape(counts.size))
+
+    def _last_from_others(self, counted: Bulk, sizes: Ints) -> Shared:
+        """[t] (sets, k) modulo 2^u: the last cluster has what is left of each set."""
+        me, u = self.me, Words(self.sum_width)
+        if me.is_helper:
+            return me.hollow(u, counted.shape)
+        public = sizes.view(np.uint64) if me.lead else np.zeros(len(sizes), np.uint64)
+        counted[:, -1] = public - counted[:, :-1].sum(axis=1, dtype=np.uint64)
+        return me.shared(u, u.reduce(counted))
+
+    def _turn_to_words(self, held: Labels) -> None:
+        """<H> as [H], once for these labels."""
+        k = self.problem.clusters
         if held.words is None and k > 1:
-            done = me.in_blocks(
+            done = self.me.in_blocks(
                 len(held.blocks),
                 lambda here, b: block_words(here, held.hot[b], held.blocks[b], k, self.sum_width),
             )
             held.words = done()
-        if me.is_helper:
-            return me.hollow(u, (k,))
-        counted = np.zeros(k, np.uint64)
-        for h in held.words or []:
-            counted[:-1] += h.sum(axis=1, dtype=np.uint64)
-        counted[-1:] = (held.n if me.lead else 0) - counted[:-1].sum(dtype=np.uint64, keepdims=True)
-        return me.shared(u, u.reduce(counted))
 
     def _start_sums(self, rows: Secret, labels: Labels) -> Callable[[], Shared]:
         """[T] (k, d) modulo 2^u, the last cluster's from the others and the sum of all rows."""
@@ -267,6 +298,18 @@ class OneTime(Family):
             return self.me.hollow(BITS, (value.size, 1))
         return self.me.shared(BITS, less ^ np.uint8(self.me.lead))
 
+    def any_of(self, bits: Secret, into: int) -> Shared:
+        """By the product of their complements, four at a time; one round a level."""
+        me, held = self.me, _shared(bits)
+        rows, words = held.size // into, -(-into // 64)
+        x = None if me.is_helper else pack_rows(held.share.reshape(rows, into) ^ np.uint8(me.lead), words)
+        while rows > 1:
+            x = bit_products(me, x, words, fours(rows), "any")()
+            rows = -(-rows // 4)
+        if me.is_helper or x is None:
+            return me.hollow(BITS, (into, 1))
+        return me.shared(BITS, unpack_rows(x, into).T ^ np.uint8(me.lead))
+
     def _less(self, left: Shared, right: Shared) -> NDArray[np.uint8]:
         """<right < left> for each of m values, (m, 1)."""
         (m,) = left.shape
@@ -277,7 +320,7 @@ class OneTime(Family):
         sign = signs_of_differences(self.me, z, np.array([0]), np.array([1]), numbers, 64)
         if self.me.is_helper:
             return np.empty((m, 1), np.uint8)
-        return np.unpackbits(sign.view(np.uint8), bitorder="little")[:m, None]
+        return unpack_rows(sign, m).T
 
     def open_stop_bit(self, movement: Secret, threshold: int, reason: str) -> bool:
         """The bit is opened among the data parties; P1 tells the helper, which receives no array."""
@@ -329,11 +372,20 @@ class OneTime(Family):
             return self._wrapped(left)
         return self._wrapped(me.shared(WORDS, left.share + product[0, : left.size].reshape(left.shape)))
 
-    def keep(self, values: Secret, kept: Ints | None) -> Secret:
-        return self._wrapped(kept_only(_shared(values), kept))
+    def times(self, value: Secret, factors: Ints) -> Secret:
+        return self._wrapped(_shared(value) * factors)
+
+    def take(self, values: Secret, order: Sequence[int]) -> Secret:
+        return self._wrapped(_shared(values)[list(order)])
+
+    def join(self, values: Sequence[Secret]) -> Shared:
+        return concatenate([_shared(value) for value in values])
 
     def truncate(self, value: Secret, bits: int) -> Shared:
         return truncate(self.me, _shared(value), bits)
+
+    def subtract(self, first: Secret, second: Secret) -> Shared:
+        return _shared(first) - _shared(second)
 
     def add(self, first: Secret, second: Secret) -> Shared:
         return _shared(first) + _shared(second)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.protocols.numerics import reciprocals
-from coterie.protocols.onetime.bits import Literal, Terms, products_of
+from coterie.protocols.onetime.bits import Literal, Terms, pack_rows, products_of, unpack_rows
 from coterie.protocols.onetime.centers import Centers
 from coterie.protocols.onetime.steps import Step, bits, words
 from coterie.ring import Words as WordRing
@@ -211,7 +211,7 @@ def truncate(me: Party, x: Shared, g: int) -> Shared:
         step.correct("high", r >> np.uint64(g))
         step.correct("top", r >> np.uint64(w - 1))
         step.correct("tables", _thermometers(((r & low)[:, None] >> shifts) & np.uint64(255)))
-        singles = _unpacked(masks, count)
+        singles = unpack_rows(masks, count).astype(np.uint64)
         products = [singles[terms.members[m, : terms.degrees[m]]].prod(axis=0) for m in range(terms.monomials)]
         step.correct("products", np.concatenate([singles, np.array(products, np.uint64).reshape(-1, count)]))
         step.send()
@@ -221,7 +221,8 @@ def truncate(me: Party, x: Shared, g: int) -> Shared:
     places = ((c & low)[:, None] >> shifts) & np.uint64(255)
     less, equal = _table_bits(step.bound("tables"), places, np.uint64(me.lead))
     rows = np.concatenate([less.T, equal.T[1:]])
-    opened = _unpacked(open_bits(me, step.masked("masks", _packed(rows, per_row) ^ masks))(), count)
+    masked = open_bits(me, step.masked("masks", pack_rows(rows, per_row) ^ masks))()
+    opened = unpack_rows(masked, count).astype(np.uint64)
     borrow = _fold_words(opened, step.bound("products"), terms, np.uint64(me.lead))
     wrap = (ONE - (c >> np.uint64(w - 1))) * step.bound("top")
     share = (wrap << np.uint64(w - g)) - step.bound("high") - borrow
@@ -247,19 +248,6 @@ def _table_bits(tables: Words, places: Words, lead: np.uint64) -> tuple[Words, W
     less = at(v)
     before = np.where(v == 0, lead, at(np.maximum(v - 1, 0)))
     return less, less ^ before
-
-
-def _packed(rows: Words, per_row: int) -> Words:
-    """Bits (rows, count) as words, 64 a word."""
-    padded = np.zeros((len(rows), 64 * per_row), np.uint8)
-    padded[:, : rows.shape[1]] = rows
-    return np.packbits(padded, axis=1, bitorder="little").view(np.uint64)
-
-
-def _unpacked(packed: Words, count: int) -> Words:
-    """Bits (rows, count), one a word, from words that hold 64."""
-    clear = np.unpackbits(np.ascontiguousarray(packed).view(np.uint8), axis=1, bitorder="little")
-    return clear[:, :count].astype(np.uint64)
 
 
 def _fold_words(opened: Words, shares: Words, terms: Terms, lead: np.uint64) -> Words:

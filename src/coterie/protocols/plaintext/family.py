@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.protocols.interface import Division, Family, Ints, Part, Problem
+from coterie.protocols.interface import Division, Family, Ints, Part, Problem, RowSets
 from coterie.protocols.numerics import quotient_means, reciprocal_means, truncated
 from coterie.sharing import Party, Secret
 
@@ -65,6 +65,9 @@ class Plaintext(Family):
     def counts(self, labels: Secret) -> Plain:
         return Plain(_whole(labels).sum(axis=0))
 
+    def tally(self, labels: Secret, sets: RowSets) -> Plain:
+        return Plain((sets.members[:, sets.kind_of] @ _whole(labels)).reshape(-1))
+
     def sums(self, rows: Secret, labels: Secret) -> tuple[Plain, Plain]:
         return Plain(_whole(labels).T @ _whole(rows)), self.counts(labels)
 
@@ -82,6 +85,9 @@ class Plaintext(Family):
     def at_most(self, values: Secret, threshold: int) -> Plain:
         return Plain((_whole(values) <= threshold).astype(np.int64))
 
+    def any_of(self, bits: Secret, into: int) -> Plain:
+        return Plain(_whole(bits).reshape(-1, into).max(axis=0))
+
     def objective(self, sums: Secret, counts: Secret, centers: Secret) -> Plain:
         shift, c = self.problem.objective_shift, _whole(centers)
         squares = truncated((c * c).sum(axis=1), shift)
@@ -92,10 +98,17 @@ class Plaintext(Family):
         left = bool((_whole(first) <= _whole(second)).item())
         return [a if left else b for a, b in pairs]
 
-    def keep(self, values: Secret, kept: Ints | None) -> Plain:
-        assert kept is not None
-        whole = _whole(values)
-        return Plain(whole * kept.reshape(-1, *[1] * (whole.ndim - 1)))
+    def times(self, value: Secret, factors: Ints) -> Plain:
+        return Plain(_whole(value) * factors)
+
+    def take(self, values: Secret, order: Sequence[int]) -> Plain:
+        return Plain(_whole(values)[list(order)])
+
+    def join(self, values: Sequence[Secret]) -> Plain:
+        return Plain(np.concatenate([_whole(value) for value in values]))
+
+    def subtract(self, first: Secret, second: Secret) -> Plain:
+        return Plain(_whole(first) - _whole(second))
 
     def truncate(self, value: Secret, bits: int) -> Plain:
         return Plain(truncated(_whole(value), bits))

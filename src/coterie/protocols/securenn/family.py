@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.protocols.beaver import shifted_objective
-from coterie.protocols.interface import Division, Family, Ints, Part
+from coterie.protocols.interface import Division, Family, Ints, Part, RowSets
 from coterie.protocols.numerics import QUOTIENT_BITS, reciprocals
 from coterie.protocols.securenn.division import divide
 from coterie.protocols.securenn.labelling import arg_min, label_samples
 from coterie.protocols.securenn.products import matrix_product, select_share, square
 from coterie.protocols.securenn.sign import drelu
 from coterie.protocols.securenn.truncation import truncate
-from coterie.protocols.words import WORDS, contributed, kept_only, known, opened
+from coterie.protocols.words import WORDS, contributed, known, opened
 from coterie.sharing import Party, Secret, Shared, concatenate
 
 __all__ = ["SecureNN"]
@@ -62,6 +62,10 @@ class SecureNN(Family):
     def counts(self, labels: Secret) -> Shared:
         return _shared(labels).sum(0)
 
+    def tally(self, labels: Secret, sets: RowSets) -> Shared:
+        one_hot = _shared(labels)
+        return concatenate([(one_hot * held[:, None]).sum(0) for held in sets.members[:, sets.kind_of]])
+
     def sums(self, rows: Secret, labels: Secret) -> tuple[Shared, Shared]:
         return matrix_product(self.me, _shared(labels).transpose(), _shared(rows)), self.counts(labels)
 
@@ -94,6 +98,11 @@ class SecureNN(Family):
     def at_most(self, values: Secret, threshold: int) -> Shared:
         return drelu(self.me, threshold - _shared(values))
 
+    def any_of(self, bits: Secret, into: int) -> Shared:
+        """How many of them there are, compared with none."""
+        held = _shared(bits)
+        return 1 - self.at_most(held.reshape(held.size // into, into).sum(0), 0)
+
     def objective(self, sums: Secret, counts: Secret, centers: Secret) -> Shared:
         shift = self.problem.objective_shift
         return shifted_objective(self.me, truncate, _shared(sums), _shared(counts), _shared(centers), shift)
@@ -111,11 +120,20 @@ class SecureNN(Family):
             at += math.prod(shape)
         return parts
 
-    def keep(self, values: Secret, kept: Ints | None) -> Shared:
-        return kept_only(_shared(values), kept)
+    def times(self, value: Secret, factors: Ints) -> Shared:
+        return _shared(value) * factors
+
+    def take(self, values: Secret, order: Sequence[int]) -> Shared:
+        return _shared(values)[list(order)]
+
+    def join(self, values: Sequence[Secret]) -> Shared:
+        return concatenate([_shared(value) for value in values])
 
     def truncate(self, value: Secret, bits: int) -> Shared:
         return truncate(self.me, _shared(value), bits)
+
+    def subtract(self, first: Secret, second: Secret) -> Shared:
+        return _shared(first) - _shared(second)
 
     def add(self, first: Secret, second: Secret) -> Shared:
         return _shared(first) + _shared(second)

@@ -1,0 +1,177 @@
+"""What of a result may be opened: output rules, tested inside the protocol (docs/output-rules.md).
+
+A centre is a mean over the rows that one labelling put into its cluster; afterwards rows are labelled once more. A
+cluster is opened only if it passes in both labellings: it has at least the least size, and whatever party (or coalition
+of so many parties) takes its own rows away, at least the least size is left. Only k bits are learnt from the tests.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.clustering.layout import Layout
+from coterie.clustering.task import Task
+from coterie.errors import InputError
+from coterie.protocols import Family
+from coterie.protocols.interface import Ints, RowSets
+from coterie.ring import FixedPoint
+from coterie.sharing import Secret
+
+__all__ = [
+    "Rules",
+    "check_rules",
+    "grid_of",
+    "inertia_shift",
+    "round_to_grid",
+    "rounded_sizes",
+    "rules_of",
+    "small_clusters",
+]
+
+SMALL = "clusters that do not pass the output rules stay closed"
+#: The most sets of rows that are counted: coalitions of many parties have many.
+MOST_SETS = 1024
+#: The largest grid of the inertia, as a power of two: what truncation takes.
+MOST_INERTIA_SHIFT = 56
+
+
+@dataclass(frozen=True)
+class Rules:
+    """`sets`: the sets of rows that must have at least `least` rows in a cluster; the first holds all rows. `lenient`:
+    for each set, whether none at all will do as well. `without`: for each set, whose rows are left out."""
+
+    least: int
+    sets: RowSets
+    lenient: NDArray[np.bool_]
+    without: tuple[tuple[int, ...], ...]
+
+
+def rules_of(task: Task) -> Rules:
+    """The sets follow from who holds which cells: for each coalition of `task.coalition` parties, the rows of which
+    others hold cells; in a patchwork, column by column. Where every party holds cells of every row (vertical) there is
+    nothing to take away, and where others hold no cell at all there is nothing to protect: both are public."""
+    layout = task.layout
+    owners = _owners(layout)
+    kinds, kind_of = np.unique(owners, axis=0, return_inverse=True)
+    sets, lenient = [np.ones(len(kinds), np.int64)], [False]
+    without: list[tuple[int, ...]] = [()]
+    if task.contribution != "off" and layout.partition != "vertical":
+        strict = task.contribution == "least"
+        for coalition in _coalitions(layout.parties, task.coalition, strict):
+            outside = ~np.isin(kinds, coalition)  # (kinds, columns): cells of others
+            for column in np.unique(outside, axis=1).T:
+                if column.any():
+                    sets.append(column.astype(np.int64))
+                    lenient.append(not strict)
+                    without.append(coalition)
+    members, first = np.unique(np.array(sets), axis=0, return_index=True)
+    order = np.argsort(first)
+    if len(order) > MOST_SETS:
+        raise InputError(
+            f"a contribution rule for coalitions of {task.coalition} of {layout.parties} parties has {len(order)} sets "
+            f"of rows to test; at most {MOST_SETS} can be tested. Choose smaller coalitions, or all but one"
+        )
+    chosen = first[order]
+    return Rules(
+        task.least,
+        RowSets(kind_of.reshape(-1).astype(np.int64), members[order]),
+        np.array(lenient)[chosen],
+        tuple(without[i] for i in chosen),
+    )
+
+
+def _owners(layout: Layout) -> NDArray[np.uint8]:
+    """Who holds each cell (n, d); rows that one party holds whole, and columns, count once."""
+    rows = np.arange(layout.n)
+    if layout.partition == "vertical":
+        return np.zeros((layout.n, 1), np.uint8)
+    return layout.owners_of(rows)[:, :1] if layout.partition == "horizontal" else layout.owners_of(rows)
+
+
+def _coalitions(parties: int, most: int, strict: bool) -> list[tuple[int, ...]]:
+    """All of the largest size. (What is left of a smaller one is more; but where none at all will do, each size is a
+    question of its own.)"""
+    most = min(most, parties - 1)
+    sizes = [most] if strict else range(1, most + 1)
+    return [chosen for size in sizes for chosen in combinations(range(1, parties + 1), size)]
+
+
+def check_rules(task: Task, names: tuple[str, ...] = ()) -> None:
+    """Refuse what could only end with every cluster closed. `names` by rank, for the message."""
+    if task.least <= 1:
+        return
+    rules = rules_of(task)
+    for held, lenient, without in zip(rules.sets.sizes, rules.lenient, rules.without, strict=True):
+        if held < task.least and not lenient:
+            apart = f" apart from {', '.join(names[j] if names else f'P{j}' for j in without)}" if without else ""
+            raise InputError(
+                f"all parties{apart} together hold {held} rows, so with a least cluster size of {task.least} every "
+                "cluster would stay closed; bring more rows, or agree on a smaller least size"
+            )
+
+
+def small_clusters(family: Family, rules: Rules, made: Secret, final: Secret) -> Ints | None:
+    """Which clusters do not pass: k bits, opened to the data parties. `made`, `final`: how many rows of each set each
+    cluster has (sets times k), in the labelling that made the centres and in the final one.
+
+    1. <t < least> for each value; where none will do as well, <0 < t < least>, which is <t < least> XOR <t < 1>.
+    2. For each cluster, OR over all sets and both labellings.
+    """
+    values = family.join([made, final])
+    rows, clusters = family.problem.rows, family.problem.clusters
+    small = family.at_most(values, min(rules.least, rows + 1) - 1)
+    if rules.lenient.any():
+        lenient = np.tile(np.repeat(rules.lenient.astype(np.int64), clusters), 2)
+        small = family.subtract(small, family.times(family.at_most(values, 0), lenient))
+    closed = family.any_of(small, clusters)
+    return family.open(closed, family.me.world.data_ranks, "suppression bits", SMALL)
+
+
+def grid_of(encoding: FixedPoint, resolution: Mapping[str, float], least: int) -> tuple[int, ...]:
+    """Per column the power of two to which centres are rounded: the least that is at least resolution / least.
+
+    The mean of t values that are multiples of r is a multiple of r / t. A cell of the grid is at least r / least wide,
+    so for every t >= least it holds such a multiple: no admissible size is ruled out by an opened centre. At most
+    half a column's range, so that widths hold.
+    """
+    if least <= 1:
+        return ()
+    shifts = []
+    for l, name in enumerate(encoding.names):
+        step = resolution.get(name, 0.0) / encoding.unit[l] * 2.0**encoding.f / least
+        shift = max(0, math.ceil(math.log2(step))) if step > 0 else 0
+        shifts.append(min(shift, int(encoding.half[l]).bit_length() - 1))
+    return tuple(shifts) if any(shifts) else ()
+
+
+def round_to_grid(family: Family, grid: tuple[int, ...], centers: Secret) -> Secret:
+    """Each column of [C] to the nearest multiple of its step: one truncation for all columns."""
+    if not grid:
+        return centers
+    shifts = np.array(grid, np.int64)
+    most = int(shifts.max())
+    aligned = family.times(centers, np.int64(1) << (most - shifts))
+    return family.times(family.truncate(aligned, most), np.int64(1) << shifts)
+
+
+def inertia_shift(task: Task) -> int:
+    """The inertia is opened in multiples of 2^this: what one step of the centres' grid changes, about."""
+    shift = task.problem.objective_shift
+    if task.grid:
+        step = task.layout.n * sum(4**s for s in task.grid if s) // 4
+        shift = max(shift, min(step.bit_length() - 1, MOST_INERTIA_SHIFT))
+    return shift
+
+
+def rounded_sizes(family: Family, least: int, counts: Secret) -> Secret:
+    """Counts to the nearest multiple of the least size, halves upwards, over `least`: t R / 2^g with R = ceil(2^g / m),
+    where g is large enough for the quotient to be exact for every t up to n, and t R stays below 2^61."""
+    rows = family.problem.rows
+    g = 59 - rows.bit_length() + min(least, rows).bit_length()
+    return family.truncate(family.times(counts, np.array(-(-(1 << g) // least), np.int64)), g)
