@@ -35,8 +35,8 @@ __all__ = [
 ]
 
 SMALL = "clusters that do not pass the output rules stay closed"
-#: The most sets of rows that are counted: coalitions of many parties have many.
-MOST_SETS = 1024
+#: The most coalitions that are tested.
+MOST_COALITIONS = 1024
 #: The largest grid of the inertia, as a power of two: what truncation takes.
 MOST_INERTIA_SHIFT = 56
 
@@ -72,11 +72,6 @@ def rules_of(task: Task) -> Rules:
                     without.append(coalition)
     members, first = np.unique(np.array(sets), axis=0, return_index=True)
     order = np.argsort(first)
-    if len(order) > MOST_SETS:
-        raise InputError(
-            f"a contribution rule for coalitions of {task.coalition} of {layout.parties} parties has {len(order)} sets "
-            f"of rows to test; at most {MOST_SETS} can be tested. Choose smaller coalitions, or all but one"
-        )
     chosen = first[order]
     return Rules(
         task.least,
@@ -97,8 +92,14 @@ def _owners(layout: Layout) -> NDArray[np.uint8]:
 def _coalitions(parties: int, most: int, strict: bool) -> list[tuple[int, ...]]:
     """All of the largest size. (What is left of a smaller one is more; but where none at all will do, each size is a
     question of its own.)"""
-    most = min(most, parties - 1)
-    sizes = [most] if strict else range(1, most + 1)
+    largest = min(most, parties - 1)
+    sizes = [largest] if strict else range(1, largest + 1)
+    count = sum(math.comb(parties, size) for size in sizes)
+    if count > MOST_COALITIONS:
+        raise InputError(
+            f"a contribution rule for coalitions of {most} of {parties} parties has {count} of them to test; at most "
+            f"{MOST_COALITIONS} can be tested. Choose smaller coalitions, or all but one"
+        )
     return [chosen for size in sizes for chosen in combinations(range(1, parties + 1), size)]
 
 

@@ -373,7 +373,8 @@ class OneTime(Family):
         return self._wrapped(me.shared(WORDS, left.share + product[0, : left.size].reshape(left.shape)))
 
     def times(self, value: Secret, factors: Ints) -> Secret:
-        return self._wrapped(_shared(value) * factors)
+        shared = _shared(value)
+        return self._wrapped(shared * (factors[:, None] if shared.ring == BITS else factors))
 
     def take(self, values: Secret, order: Sequence[int]) -> Secret:
         return self._wrapped(_shared(values)[list(order)])
