@@ -1,9 +1,6 @@
-"""Whether all parties hold the same ids: one bit, and what each role sees on the way to it."""
+"""Whether all parties hold the same ids: one bit, to the data parties, and what each role sees on the way to it."""
 
 from __future__ import annotations
-
-import hashlib
-import hmac
 
 import numpy as np
 import pytest
@@ -11,87 +8,109 @@ import pytest
 from coterie.data import Rows
 from coterie.errors import DataError
 from coterie.local.threads import run_threads
-from coterie.study import ids
-from coterie.study.files import canonical
-from coterie.study.ids import compare_ids
+from coterie.protocols import FAMILIES, Problem
+from coterie.protocols.onetime.family import OneTime
+from coterie.study import ids as module
 from coterie.transport import Channel, Recording
 from tests.support import SeededEntropy, world
 
 IDS = ["ann", "bea", "cid"]
 
 
-class Letters(Recording):
-    """Remembers letters, too."""
-
-    def __init__(self, inner: Channel) -> None:
-        super().__init__(inner)
-        self.letters: list[bytes] = []
-
-    def collect(self, sender: int) -> bytes:
-        self.letters.append(super().collect(sender))
-        return self.letters[-1]
-
-
-def compared(ids: list[list[str]], seed: int = 0) -> tuple[dict[int, bool], dict[int, Letters]]:
-    """By rank, whether the ids were found equal, and what was received."""
-    channels: dict[int, Letters] = {}
+def compared(
+    ids: list[list[str]], seed: int = 0, protocol: str = "onetime"
+) -> tuple[list[bool], dict[int, Recording], list[list[str]]]:
+    """By rank: whether the ids were found equal, what was sent and received, what was logged as opened."""
+    channels: dict[int, Recording] = {}
 
     def wrap(channel: Channel) -> Channel:
-        return channels.setdefault(channel.rank, Letters(channel))
+        return channels.setdefault(channel.rank, Recording(channel))
 
-    def role(me) -> bool:
+    def role(me) -> tuple[bool, list[str]]:
         channels[me.rank].frames.clear()  # the agreement on keys
+        family = FAMILIES[protocol](me, Problem(3, 2, (1 << 10,)))
+        same = True
         try:
-            compare_ids(me, None if me.is_helper else Rows(np.zeros((3, 1)), ids[me.rank - 1], "here"))
+            module.compare_ids(family, None if me.is_helper else Rows(np.zeros((3, 1)), ids[me.rank - 1], "here"))
         except DataError:
-            return False
-        return True
+            same = False
+        return same, [entry.what for entry in me.ledger.entries]
 
     found = run_threads(world(len(ids)), role, entropy=lambda rank: SeededEntropy(seed, rank), wrap=wrap)
-    return dict(enumerate(found)), channels
+    return [same for same, _ in found], channels, [logged for _, logged in found]
 
 
-def leaks(channels: dict[int, Letters]) -> bool:
-    """Does a data party get anything but the bit, or the helper anything that it could make itself?"""
-    digests = {hashlib.sha256(canonical(IDS)).digest(), hmac.digest(bytes(32), canonical(IDS), "sha256")}
-    to_parties = any(channels[j].letters or channels[j].received for j in channels if j)
-    return to_parties or bool(channels[0].received) or not digests.isdisjoint(channels[0].letters)
-
-
-@pytest.mark.parametrize("odd", [None, 0, 2])
-def test_one_bit_to_everybody(odd):
-    ids = [list(IDS) for _ in range(3)]
+@pytest.mark.parametrize("protocol", FAMILIES)
+@pytest.mark.parametrize("p", [2, 3])
+@pytest.mark.parametrize("odd", [None, 0, 1])
+def test_one_bit_to_the_data_parties(odd, p, protocol):
+    ids = [list(IDS) for _ in range(p)]
     if odd is not None:
         ids[odd][1] = "bob"
-    found, channels = compared(ids)
-    assert set(found.values()) == {odd is None}
-    assert not leaks(channels)
-    assert [len(one) for one in channels[0].letters] == [32, 32, 32]
-    assert [note[2] for j in (1, 2, 3) for note in channels[j].notes] == [odd is None] * 3
+    found, channels, logged = compared(ids, protocol=protocol)
+    assert found == [True, *[odd is None] * p]  # the helper goes on, and hears that the others stop
+    assert logged == [["equal ids"]] * (p + 1)
+    if protocol == "onetime":
+        assert not channels[0].received
+        assert not channels[0].notes
 
 
-def test_hashes_are_of_no_use_in_another_run():
-    first, second = (compared([IDS, IDS], seed)[1][0].letters for seed in (0, 1))
-    assert not set(first) & set(second)
+def test_the_order_and_every_id_count():
+    assert compared([IDS, IDS[::-1]])[0] == [True, False, False]
+    assert compared([IDS, IDS[:2]])[0] == [True, False, False]
 
 
-def test_a_hash_without_a_key_is_noticed(monkeypatch):
-    """Planted: the key left out."""
-    monkeypatch.setattr(ids.hmac, "digest", lambda _, message, kind: hashlib.new(kind, message).digest(), raising=True)
-    _, channels = compared([IDS, IDS])
-    monkeypatch.undo()
-    assert leaks(channels)
+def received(seed: int, others: list[str]) -> list[np.ndarray]:
+    return [frame.array for frame in compared([IDS, others, others], seed)[1][1].received]
 
 
-def test_a_hash_sent_to_a_party_is_noticed(monkeypatch):
-    """Planted: tags go to the other parties, who hold the key and could try guesses."""
+def test_what_a_party_receives_does_not_depend_on_the_others_ids():
+    """Frames of the same number and length, and uniform: the bit is all that the last ones add up to."""
+    runs = {same: [received(seed, IDS if same else ["x", "y", "z"]) for seed in range(40)] for same in (True, False)}
+    shapes = {tuple((f.dtype, f.shape) for f in frames) for both in runs.values() for frames in both}
+    assert len(shapes) == 1
+    for frames in runs.values():
+        words = np.concatenate([f for run in frames for f in run if f.dtype == np.uint64])
+        assert abs(np.unpackbits(words.view(np.uint8)).mean() - 0.5) < 0.01
 
-    def open_tags(me, rows) -> None:
-        if not me.is_helper:
-            tag = np.frombuffer(hmac.digest(me.streams.common("ids").read(32).tobytes(), b"", "sha256"), np.uint8)
-            other = 3 - me.rank
-            me.channel.send(other, tag)
-            me.channel.receive(other, np.uint8, tag.shape)
 
-    monkeypatch.setitem(globals(), "compare_ids", open_tags)
-    assert leaks(compared([IDS, IDS])[1])
+def test_a_tag_that_is_not_masked_is_noticed(monkeypatch):
+    """Planted: what is contributed goes out as it is."""
+    tags: set[bytes] = set()
+    honest = module.hmac.digest
+
+    def digest(key, message, kind):
+        found = honest(key, message, kind)
+        whole = (np.frombuffer(found, np.uint64) >> np.uint64(8)).astype(np.int64)
+        tags.update({whole[:1].tobytes(), (-whole[:1]).tobytes()})
+        return found
+
+    def on_the_wire() -> bool:
+        frames = [f.array.tobytes() for one in compared([IDS, IDS])[1].values() for f in one.frames]
+        return any(tag in frame for tag in tags for frame in frames)
+
+    def careless(self, own, shape):
+        others = [j for j in self.me.world.data_ranks if j != self.me.rank]
+        if not self.me.is_helper:
+            for other in others:
+                self.me.channel.send(other, own.view(np.uint64))
+            for other in others:
+                self.me.channel.receive(other, np.uint64, own.shape)
+        return contribute(self, own, shape)
+
+    contribute = OneTime.contribute
+    monkeypatch.setattr(module.hmac, "digest", digest)
+    assert not on_the_wire()
+    monkeypatch.setattr(OneTime, "contribute", careless)
+    assert on_the_wire()
+
+
+def test_the_key_of_the_tags_is_fresh(monkeypatch):
+    """The same ids have another tag in every run."""
+    keys: list[bytes] = []
+    honest = module.hmac.digest
+    monkeypatch.setattr(module.hmac, "digest", lambda key, *rest: (keys.append(key), honest(key, *rest))[1])
+    for seed in (0, 1):
+        compared([IDS, IDS], seed)
+    assert len(keys) == 4
+    assert len(set(keys)) == 2

@@ -1,4 +1,4 @@
-"""A party's rows as a run takes them in; vertical parties first find out whether they hold the same ids."""
+"""A party's rows as a run takes them in; parties that hold columns first find out whether they hold the same ids."""
 
 from __future__ import annotations
 
@@ -9,18 +9,22 @@ from numpy.typing import NDArray
 
 from coterie.data import Rows
 from coterie.errors import DataError, InputError
-from coterie.sharing import Party
+from coterie.protocols import Family
 from coterie.study.files import canonical
 from coterie.study.handshake import Agreed
 from coterie.study.prepare import Ready
 
 __all__ = ["compare_ids", "own_block"]
 
+#: A tag of the ids in so many numbers of so many bits: differences keep their sign in 64-bit words.
+WORDS, BITS = 4, 56
+REASON = "a vertical study needs the same rows at every party"
 
-def own_block(ready: Ready, agreed: Agreed, me: Party) -> NDArray[np.int64] | None:
+
+def own_block(ready: Ready, agreed: Agreed, family: Family) -> NDArray[np.int64] | None:
     """This party's rows, encoded; after all parties have found that they hold the same ids, if vertical."""
     if agreed.task.layout.partition == "vertical":
-        compare_ids(me, ready.rows)
+        compare_ids(family, ready.rows)
     if ready.rows is None:
         return None
     try:
@@ -29,27 +33,35 @@ def own_block(ready: Ready, agreed: Agreed, me: Party) -> NDArray[np.int64] | No
         raise DataError(f"{ready.rows.source}: {error}") from None
 
 
-def compare_ids(me: Party, rows: Rows | None) -> None:
-    """Do all data parties hold the same ids? One bit, to everybody.
+def compare_ids(family: Family, rows: Rows | None) -> None:
+    """Do all data parties hold the same ids? One bit, to the data parties.
 
-    1. The data parties derive a fresh key, which the helper lacks. Each sends the helper HMAC(key, its sorted ids).
-    2. The helper tells all of them whether the tags are equal.
+    1. Each derives a tag of its sorted ids, under a key that the data parties share and that is fresh in every run.
+    2. [h_1 - h_j] for every other party j: P1 contributes its tag, Pj its own, negated.
+    3. <difference < 0> and <0 < difference> for every word; one bit, the OR of all of them, is opened.
 
-    Sees: the helper, random numbers and which of them are equal; a data party the bit. No data party gets another's
-    tag, against which it could try guesses.
+    Sees: a data party the bit, and shares and masked values as in any comparison; nobody has another's tag to try
+    guesses against, and with more than two parties nobody learns whose ids differ. The helper receives nothing of it.
     """
-    me.ledger.record("equal ids", me.world.names, "a vertical study needs the same rows at every party")
-    if me.is_helper:
-        tags = [me.channel.collect(j) for j in me.world.data_ranks]
-        same = all(hmac.compare_digest(tag, tags[0]) for tag in tags)
-        for j in me.world.data_ranks:
-            me.channel.tell(j, same)
-    else:
-        assert rows is not None
+    me = family.me
+    pairs = me.world.p - 1
+    own: NDArray[np.int64] | None = None
+    if not me.is_helper:
+        if rows is None:
+            raise DataError("a data party has no rows to compare the ids of")
         key = me.streams.common("ids").read(32).tobytes()
-        me.channel.post(0, hmac.digest(key, canonical(rows.ids), "sha256"))
-        same = me.channel.hear(0)
-    if not same:
+        tag = np.frombuffer(hmac.digest(key, canonical(rows.ids), "sha256"), np.uint64) >> np.uint64(64 - BITS)
+        parts = np.zeros((pairs, WORDS), np.int64)
+        if me.lead:
+            parts[:] = tag.astype(np.int64)
+        else:
+            parts[me.rank - 2] = -tag.astype(np.int64)
+        own = parts.reshape(-1)
+    differences = family.contribute(own, (pairs * WORDS,))
+    both = family.join([differences, family.times(differences, np.array(-1))])
+    differ = family.any_of(family.at_most(both, -1), 1)
+    opened = family.open(differ, me.world.data_ranks, "equal ids", REASON)
+    if opened is not None and opened[0]:
         where = "" if rows is None else f" Those of {me.world.names[me.rank]} are in {rows.source}."
         raise DataError(
             f"the parties do not all hold the same ids; in a vertical study they must.{where} Agree on a list of ids "

@@ -82,35 +82,25 @@ def _predict(me: Party, ready: Ready, agreed: Agreed, model: Model | None) -> Ou
     task = agreed.task
     family = FAMILIES[task.protocol](me, task.problem)
     shape = (task.clusters, task.layout.d)
-    block = own_block(ready, agreed, me)
-    called = np.arange(1, task.clusters + 1)
+    block = own_block(ready, agreed, family)
+    closed = None if model is None else _closed(model)
     if task.centers == "shared":
-        if model is not None and model.suppressed:
-            called[model.suppressed] = 0
         share = None if model is None else {"words": np.array(model.share, np.uint64).reshape(shape)}
         centers = family.restore(share, shape)
     else:
         known = None
         if model is not None:
             known = np.zeros(shape, np.int64)
-            known[:, ready.study.own_columns(ready.rank)], called = _stand_ins(model)
+            known[:, ready.study.own_columns(ready.rank)] = np.array(model.centers, np.int64)
         centers = family.contribute(known, shape)
-    outcome = predict(family, task, block, centers, called if task.least > 1 else None)
+    outcome = predict(family, task, block, centers, closed)
     outcome.disclosures, outcome.traffic = list(me.ledger.entries), me.channel.traffic()
     outcome.kept = {}
     return outcome
 
 
-def _stand_ins(model: Model) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Own columns of the centres, and what each cluster's label is to be, plus 1. Nobody knows a suppressed centre: the
-    first known one stands in for it, under its own name, so that rows go to the closest centre that is known."""
-    centers, called = np.array(model.centers, np.int64), np.arange(1, model.clusters + 1)
-    closed = np.array(model.suppressed or [False] * model.clusters)
-    if closed.all():
-        return centers, np.zeros_like(called)
-    first = int(np.argmin(closed))
-    centers[closed], called[closed] = centers[first], first + 1
-    return centers, called
+def _closed(model: Model) -> NDArray[np.bool_]:
+    return np.array(model.suppressed or [False] * model.clusters)
 
 
 def _nearest(ready: Ready, model: Model) -> NDArray[np.int64]:
@@ -127,7 +117,7 @@ def _nearest(ready: Ready, model: Model) -> NDArray[np.int64]:
         ready.study.clustering.scale == "bounds",
     )
     rows = encoding.encode(ready.rows.values, range(len(columns)))
-    known = np.flatnonzero(~np.array(model.suppressed or [False] * model.clusters))
+    known = np.flatnonzero(~_closed(model))
     if not len(known):
         return np.full(len(rows), -1, np.int64)
     centers = np.array(model.centers, np.int64)[known]

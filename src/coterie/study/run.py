@@ -60,8 +60,8 @@ def run_study(orders: Orders, voice: Voice | None = None) -> Path:
 
         def role(me: Party) -> tuple[Outcome, Kept]:
             watch.me = me
-            block = own_block(ready, agreed, me)
             family = FAMILIES[agreed.task.protocol](me, agreed.task.problem)
+            block = own_block(ready, agreed, family)
             outcome = fit(family, agreed.task, block, watch, point)
             outcome.disclosures = earlier + me.ledger.entries
             outcome.traffic = me.channel.traffic()
