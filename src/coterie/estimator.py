@@ -15,8 +15,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from coterie.clustering import Outcome, Task, distinct_rows
+from coterie.clustering.rules import check_rules, grid_of
 from coterie.data import Table, gather, split
-from coterie.errors import InputError
+from coterie.errors import InputError, ProtocolError
 from coterie.local.job import Job, Kept, Report, do
 from coterie.planning import check_plan, planned
 from coterie.protocols import FAMILIES, Ints
@@ -34,6 +35,8 @@ CHOICES = {
     "centers": ("revealed", "shared"),
     "transport": ("memory", "tls"),
     "scale": (None, "bounds"),
+    "contribution": ("least", "none-or-least", "off"),
+    "sizes": ("secret", "rounded"),
 }
 
 
@@ -74,6 +77,18 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     scale : {None, "bounds"}, default=None
         "bounds": columns are scaled by half their public range while clustering; centres come back in
         data units, `inertia_`, `transform` and `score` stay in scaled units.
+    least_cluster_size : int, default=1
+        Output rules (docs/output-rules.md): a cluster is opened only if it has at least so many rows, both when its
+        centre was made and in the end. Of a closed one nothing is opened, and its rows are labelled by the nearest
+        open centre (-1 if none is open). 1 switches all output rules off; studies between organisations have 10.
+    contribution : {"least", "none-or-least", "off"}, default="least"
+        With a least size above 1, where rows come from several parties: without any one party's rows, a cluster must
+        still have that many; or none, or that many; or the rule is off.
+    resolution : dict of column name to float, default=None
+        With a least size above 1: the step that a column's values are multiples of, such as {"age": 1}. Opened
+        centres are rounded so that they tell no cluster's size.
+    sizes : {"secret", "rounded"}, default="secret"
+        With a least size above 1: whether sizes of open clusters are opened, rounded to multiples of the least size.
     fractional_bits : "auto" or int, default="auto"
         The precision of fixed point.
     plan : "auto" or dict, default="auto"
@@ -93,6 +108,9 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         With restarts, the most iterations that one of them took: which of them won stays secret.
     init_rows_ : array of shape (n_clusters,), or (n_init, n_clusters) with restarts; with `init="random"`
     counts_ : array of shape (n_clusters,), with `counts="revealed"`
+    suppressed_ : bool array of shape (n_clusters,), with a least cluster size above 1
+        Which clusters stay closed; their rows of `cluster_centers_` are NaN.
+    sizes_ : array of shape (n_clusters,), with `sizes="rounded"`
     bounds_ : array of shape (n_features, 2)
     traffic_ : Traffic
     disclosures_ : list of Disclosure
@@ -115,6 +133,10 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         tol: float = 1e-4,
         bounds: Any = "auto",
         scale: str | None = None,
+        least_cluster_size: int = 1,
+        contribution: str = "least",
+        resolution: Any = None,
+        sizes: str = "secret",
         fractional_bits: Any = "auto",
         plan: Any = "auto",
         transport: str = "memory",
@@ -134,6 +156,10 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         self.tol = tol
         self.bounds = bounds
         self.scale = scale
+        self.least_cluster_size = least_cluster_size
+        self.contribution = contribution
+        self.resolution = resolution
+        self.sizes = sizes
         self.fractional_bits = fractional_bits
         self.plan = plan
         self.transport = transport
@@ -174,17 +200,24 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         self._columns = task.layout.columns
         self.bounds_ = np.column_stack([task.encoding.low, task.encoding.high])
         self.labels_ = _union_of_labels(outcomes, task.layout.n)
-        for optional in ("cluster_centers_", "_whole_centers", "counts_", "init_rows_"):
+        for optional in ("cluster_centers_", "_whole_centers", "counts_", "init_rows_", "suppressed_", "sizes_"):
             if hasattr(self, optional):
                 delattr(self, optional)
         if self.centers == "revealed":
             self._whole_centers = _union_of_centers(outcomes, (task.clusters, task.layout.d))
             self.cluster_centers_ = task.encoding.decode(self._whole_centers)
+        self._closed = np.zeros(task.clusters, np.bool_)
+        if outcomes[1].suppressed is not None:
+            self.suppressed_ = self._closed = outcomes[1].suppressed
+            if self.centers == "revealed":
+                self.cluster_centers_[self._closed] = np.nan
+        if outcomes[1].sizes is not None:
+            self.sizes_ = outcomes[1].sizes
         if outcomes[1].counts is not None:
             self.counts_ = outcomes[1].counts
         if starts:
             self.init_rows_ = np.array(starts[0] if len(starts) == 1 else starts)
-        self.inertia_ = outcomes[1].inertia
+        self.inertia_ = math.nan if outcomes[1].inertia is None else outcomes[1].inertia
         self.n_iter_ = outcomes[1].n_iter
         self._n_features_out = task.clusters
         self.disclosures_ = disclosed + _agreed_log(outcomes)
@@ -229,11 +262,13 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         if table.layout.n == 0:
             return np.empty(0, np.int32)
         clusters = self._n_features_out
-        task = Task(self.protocol, clusters, table.layout, self._encoding, centers="shared" if shared else "revealed")
+        least = int(self.least_cluster_size)
+        centers = "shared" if shared else "revealed"
+        task = Task(self.protocol, clusters, table.layout, self._encoding, centers=centers, least=least)  # type: ignore[arg-type]
         task = planned(task, len(blocks), self.plan)
         jobs = [Job(task, predicting=True)]
         for j, block in enumerate(self._encoded(task, table)):
-            job = Job(task, block=block, predicting=True)
+            job = Job(task, block=block, predicting=True, closed=self._closed)
             if shared:
                 job.kept_centers = self._kept[j]["centers"]
             elif self.partition == "vertical":
@@ -262,7 +297,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             raise InputError(f"column {other!r} stands where the fit had another; put columns in the fit's order")
 
     def shares(self) -> list[Kept]:
-        """Every party's shares of the one-hot labels and of the centres, for a protocol that goes on.
+        """Every party's shares of the centres and, without output rules, of the one-hot labels: to compute on.
 
         They are not pickled with the estimator: together they are the values themselves.
         """
@@ -288,6 +323,14 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         _whole_number("n_clusters", self.n_clusters, 1)
         _whole_number("n_init", self.n_init, 1)
         _whole_number("max_iter", self.max_iter, 1)
+        if _whole_number("least_cluster_size", self.least_cluster_size, 1) > 1:
+            for option in ("counts", "labels"):
+                if getattr(self, option) == "revealed":
+                    raise InputError(
+                        f'{option}="revealed" would tell what least_cluster_size keeps back; use one of them'
+                    )
+        elif self.sizes == "rounded":
+            raise InputError('sizes="rounded" are multiples of least_cluster_size, which must be above 1')
         if not isinstance(self.tol, numbers.Real) or not 0 <= self.tol < math.inf:
             raise InputError(f"tol must be a number of at least 0, not {self.tol!r}")
         if self.fractional_bits != "auto":
@@ -333,8 +376,30 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             given,
             int(self.max_iter),
             float(self.tol),
+            least=int(self.least_cluster_size),
+            contribution=self.contribution,  # type: ignore[arg-type]
+            grid=self._grid(encoding, table.layout.partition),
+            sizes=self.sizes,  # type: ignore[arg-type]
         )
+        check_rules(task)
         return planned(task, len(table.blocks), self.plan), disclosed, starts
+
+    def _grid(self, encoding: FixedPoint, partition: str) -> tuple[int, ...]:
+        """To which powers of two opened centres are rounded, from the resolution of the columns."""
+        if self.resolution is None:
+            return ()
+        if not isinstance(self.resolution, Mapping):
+            raise InputError('resolution must be a dict of column name to step, such as {"age": 1}')
+        for name, step in self.resolution.items():
+            if name not in encoding.names:
+                raise InputError(f"resolution names column {name!r}, which is not in the data")
+            if not isinstance(step, numbers.Real) or not 0 < float(step) < math.inf:
+                raise InputError(f"resolution of column {name!r} must be a number above 0, not {step!r}")
+        if partition == "vertical":
+            raise InputError(
+                "resolution is for rows: where columns are split, every party learns every label and so the sizes"
+            )
+        return grid_of(encoding, self.resolution, int(self.least_cluster_size))
 
     def _bounds(self, table: Table, columns: Sequence[str]) -> tuple[list[float], list[float], list[Disclosure]]:
         """The public range of each column, and the disclosure that "auto" is."""
@@ -398,8 +463,11 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         whole = np.rint((x - encoding.shift) / encoding.unit * 2.0**encoding.f)
         exact = bool((np.abs(whole) <= 2.0 * encoding.half).all())
         rows = whole.astype(np.int64) if exact else whole  # far outside the range whole numbers would overflow
-        distances = np.stack([((rows - center) ** 2).sum(axis=1) for center in centers], axis=1)
-        return distances.argmin(axis=1).astype(np.int32)
+        known = np.flatnonzero(~self._closed)
+        if not len(known):
+            return np.full(len(rows), -1, np.int32)
+        distances = np.stack([((rows - center) ** 2).sum(axis=1) for center in centers[known]], axis=1)
+        return known[distances.argmin(axis=1)].astype(np.int32)
 
 
 def _party_names(parties: int) -> tuple[str, ...]:
@@ -442,5 +510,6 @@ def _agreed_log(outcomes: Sequence[Outcome]) -> list[Disclosure]:
     """The disclosure log, which every role must have written alike."""
     log = outcomes[0].disclosures
     for outcome in outcomes[1:]:
-        assert [msgspec.to_builtins(e) for e in outcome.disclosures] == [msgspec.to_builtins(e) for e in log]
+        if [msgspec.to_builtins(e) for e in outcome.disclosures] != [msgspec.to_builtins(e) for e in log]:
+            raise ProtocolError("the roles have not written the same disclosure log")
     return log

@@ -10,6 +10,7 @@ import typer
 from coterie.cli.console import Console
 from coterie.errors import InputError
 from coterie.study.agreement import (
+    MOST_ROWS,
     create_study,
     load_study,
     section_hashes,
@@ -58,6 +59,16 @@ def _bounds(text: str) -> dict[str, tuple[float, float]]:
     return bounds
 
 
+def _resolution(text: str) -> dict[str, float]:
+    found = {}
+    for name, value in _pairs("--resolution", text).items():
+        try:
+            found[name] = float(value)
+        except ValueError:
+            raise InputError(f"--resolution: {name}={value} is not {name}=STEP") from None
+    return found
+
+
 @app.command("create")
 def create(
     context: typer.Context,
@@ -81,6 +92,17 @@ def create(
         float, typer.Option("--tol", help="Stop when the centres' total squared movement is at most this.")
     ] = 1e-4,
     scale: Annotated[str, typer.Option("--scale", help="none, or bounds: columns count by their range.")] = "none",
+    least_cluster_size: Annotated[
+        int, typer.Option("--least-cluster-size", help="Smaller clusters stay closed; policies may ask for more.")
+    ] = 1,
+    contribution: Annotated[
+        str, typer.Option("--contribution", help="What the others than any party must contribute to an open cluster.")
+    ] = "least",
+    resolution: Annotated[
+        str, typer.Option("--resolution", help="Steps of columns, so that means are rounded: age=1,income=100.")
+    ] = "",
+    sizes: Annotated[str, typer.Option("--sizes", help="Sizes at the end: secret, or rounded.")] = "secret",
+    most_rows: Annotated[int, typer.Option("--most-rows", help="The most rows that a party may bring.")] = MOST_ROWS,
     name: Annotated[str, typer.Option("--name", help="What to call the study; the file's name if left out.")] = "",
 ) -> None:
     """Write a study file. It needs no editing: everybody signs it as it is."""
@@ -101,6 +123,11 @@ def create(
         bounds=_bounds(bounds),
         holds=holders,
         id_column=id_,
+        resolution=_resolution(resolution),
+        most_rows=most_rows,
+        least_cluster_size=least_cluster_size,
+        contribution=contribution,
+        sizes=sizes,
         counts=counts,
         labels=labels,
         centers=centers,

@@ -8,7 +8,7 @@ of so many parties) takes its own rows away, at least the least size is left. On
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.clustering.layout import Layout
-from coterie.clustering.task import Task
+from coterie.clustering.task import Contribution, Task
 from coterie.errors import InputError
 from coterie.protocols import Family
 from coterie.protocols.interface import Ints, RowSets
@@ -32,6 +32,7 @@ __all__ = [
     "rounded_sizes",
     "rules_of",
     "small_clusters",
+    "strictest",
 ]
 
 SMALL = "clusters that do not pass the output rules stay closed"
@@ -101,6 +102,11 @@ def _coalitions(parties: int, most: int, strict: bool) -> list[tuple[int, ...]]:
             f"{MOST_COALITIONS} can be tested. Choose smaller coalitions, or all but one"
         )
     return [chosen for size in sizes for chosen in combinations(range(1, parties + 1), size)]
+
+
+def strictest(wanted: Sequence[Contribution]) -> Contribution:
+    """The rule that satisfies all."""
+    return next(rule for rule in ("least", "none-or-least", "off") if rule in wanted)
 
 
 def check_rules(task: Task, names: tuple[str, ...] = ()) -> None:

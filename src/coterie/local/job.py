@@ -30,7 +30,7 @@ class Job(msgspec.Struct):
     """What one role is to do: the task and what this role brings. All but the task is None at the helper.
 
     `centers`: own columns of public centres, encoded (k, d). `kept_centers`: a share kept from a fit.
-    Either makes it a prediction.
+    Either makes it a prediction; `closed`: which clusters have no centre of their own.
     """
 
     task: Task
@@ -38,6 +38,7 @@ class Job(msgspec.Struct):
     predicting: bool = False
     centers: Ints | None = None
     kept_centers: dict[str, Words] | None = None
+    closed: NDArray[np.bool_] | None = None
 
     def __repr__(self) -> str:
         return f"<Job {self.task.protocol}>"  # never what the role brings
@@ -67,7 +68,7 @@ def do(me: Party, job: Job) -> Report:
             centers = family.contribute(job.centers, shape)
         else:
             centers = family.public(np.zeros(shape, np.int64) if job.centers is None else job.centers)
-        outcome = predict(family, task, job.block, centers)
+        outcome = predict(family, task, job.block, centers, job.closed)
     else:
         outcome = fit(family, task, job.block, clock)
     outcome.disclosures = list(me.ledger.entries)
@@ -127,7 +128,7 @@ def write_job(stream: IO[bytes], job: Job) -> None:
     write_package(
         stream,
         {"task": job.task, "predicting": job.predicting},
-        {"block": job.block, "centers": job.centers, **kept},
+        {"block": job.block, "centers": job.centers, "closed": job.closed, **kept},
     )
 
 
@@ -143,6 +144,7 @@ def read_job(stream: IO[bytes]) -> Job | None:
         fields["predicting"],
         arrays.get("centers"),
         kept or None,
+        arrays.get("closed"),
     )
 
 

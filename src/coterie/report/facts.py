@@ -131,6 +131,8 @@ def facts_of(
         "counts": task.counts,
         "labels": task.labels,
         "centers": task.centers,
+        "sizes": task.sizes,
+        "contribution": task.contribution,
         "scale": "bounds" if encoding.scaled else "none",
         "n_init": str(max(len(task.starts), 1)),
         "max_iter": str(task.max_iter),
@@ -167,6 +169,8 @@ def facts_of(
         facts.own_rows = rows_per_cluster(outcome.labels, task.clusters)
         if outcome.rows.all():  # whoever learns all labels learns the sizes
             facts.sizes = [None if facts.closed(j) else count for j, count in enumerate(facts.own_rows)]
+    if outcome.sizes is not None:
+        facts.sizes = [None if facts.closed(j) else int(size) for j, size in enumerate(outcome.sizes)]
     if outcome.counts is not None:
         facts.sizes = [int(count) for count in outcome.counts]
     return facts

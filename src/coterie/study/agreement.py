@@ -38,6 +38,12 @@ __all__ = [
 FORMAT = 2
 #: The most rows that a party may bring, unless the study says otherwise: others set memory aside on its word.
 MOST_ROWS = 1_000_000
+#: Options that stand in [disclosures].
+SHOWN = ("counts", "labels", "centers", "sizes", "least_cluster_size", "contribution")
+VERTICAL_RESOLUTION = (
+    "[data] resolution is for a horizontal study: where columns are split, every party learns every label, and so the "
+    "sizes"
+)
 #: Those of coterie.protocols, which takes long to load.
 PROTOCOLS = ("onetime", "securenn")
 SECTIONS = {
@@ -162,14 +168,43 @@ def statement(study: Study) -> list[str]:
     else:
         lines.append(f"At the end {parties} learn the centres of the clusters.")
     lines.append(f"At the end {parties} learn the inertia, the sum of all squared distances to the centres.")
-    lines.append(
-        "If a party's policy sets a least cluster size above 1 (the default is 10), the parties learn at the end "
-        "which clusters are smaller; the centres of these stay closed and their rows get no label."
-    )
+    lines += output_rules(study)
     lines.append(
         f"Everybody, {helper} included, knows this file, how many rows each party has, and the number of iterations."
     )
     return lines
+
+
+def output_rules(study: Study) -> list[str]:
+    """What of the results stays closed, as the file says it."""
+    shown = study.disclosures
+    vertical = study.clustering.partition == "vertical"
+    least = shown.least_cluster_size
+    said = [
+        f"The least cluster size is the largest that the study ({least if least > 1 else 'which names none'}) or a "
+        "party's policy (10 unless it says otherwise) asks for. A cluster with fewer rows, when its centre was made or "
+        "in the end, stays closed: no centre; its rows are labelled by the nearest open centre. Parties learn which "
+        "clusters are closed, and not why."
+    ]
+    if not vertical and shown.contribution == "least":
+        said.append(
+            "A cluster also stays closed unless, for every party, the others together contribute at least that many "
+            "rows to it. A policy may ask this for coalitions of several parties."
+        )
+    elif not vertical and shown.contribution == "none-or-least":
+        said.append(
+            "A cluster also stays closed unless, for every party, the others together contribute no row at all or at "
+            "least that many; where a policy does not name this weaker rule, they must contribute at least that many."
+        )
+    if any(column.resolution for column in study.data.columns):
+        rounded = ", ".join(f"{c.name} ({c.resolution:g})" for c in study.data.columns if c.resolution)
+        said.append(
+            f"With a least cluster size above 1, opened centres are rounded so that they tell no size: {rounded}, "
+            "divided by the least size; and the inertia accordingly."
+        )
+    if shown.sizes == "rounded":
+        said.append("At the end the parties learn the sizes of the open clusters, in multiples of the least size.")
+    return said
 
 
 def create_study(
@@ -183,6 +218,8 @@ def create_study(
     bounds: Mapping[str, tuple[float, float]],
     holds: Mapping[str, str] | None = None,
     id_column: str = "",
+    resolution: Mapping[str, float] | None = None,
+    most_rows: int = MOST_ROWS,
     **options: object,
 ) -> Study:
     """A checked study. `holds`: column name to party name, if vertical. `options`: the other fields of [clustering]
@@ -192,18 +229,21 @@ def create_study(
     for column in columns:
         if column not in bounds:
             raise InputError(f"--bounds has no range for column {column!r}; add {column}=LOW:HIGH")
-    for column in [*bounds, *(holds or {})]:
+    for column in [*bounds, *(holds or {}), *(resolution or {})]:
         if column not in columns:
-            raise InputError(f"column {column!r} has bounds or a holder, but is not among --columns")
-    listed = [Column(c, float(bounds[c][0]), float(bounds[c][1]), (holds or {}).get(c, "")) for c in columns]
+            raise InputError(f"column {column!r} has bounds, a holder or a resolution, but is not among --columns")
+    listed = [
+        Column(c, float(bounds[c][0]), float(bounds[c][1]), (holds or {}).get(c, ""), (resolution or {}).get(c, 0.0))
+        for c in columns
+    ]
     created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    shown = {key: options.pop(key) for key in ("counts", "labels", "centers") if key in options}
+    shown = {key: options.pop(key) for key in SHOWN if key in options}
     try:
         made = msgspec.convert(
             {
                 "study": {"name": name, "created": created, "made_with": f"coterie {__version__}"},
                 "clustering": {"clusters": clusters, "partition": partition, **options},
-                "data": {"columns": msgspec.to_builtins(listed), "id": id_column},
+                "data": {"columns": msgspec.to_builtins(listed), "id": id_column, "most_rows": most_rows},
                 "disclosures": shown,
                 "participants": {"helper": msgspec.to_builtins(helper), "parties": msgspec.to_builtins(list(parties))},
             },
@@ -232,6 +272,14 @@ def check_study(study: Study, where: str) -> None:
     must(study.study.format == FORMAT, f"[study] format {study.study.format} is not known; this version reads {FORMAT}")
     must(todo.clusters >= 1, "[clustering] clusters must be at least 1")
     must(todo.protocol in PROTOCOLS, f"[clustering] protocol must be one of {', '.join(PROTOCOLS)}")
+    must(
+        shown.least_cluster_size >= 1,
+        "[disclosures] least_cluster_size must be at least 1, which leaves it to policies",
+    )
+    for option in ("counts", "labels"):
+        told = shown.least_cluster_size > 1 and getattr(shown, option) == "revealed"
+        must(not told, f"[disclosures] revealed {option} would tell what least_cluster_size keeps back")
+    must(data.most_rows >= 1, "[data] most_rows must be at least 1")
     must(todo.restarts >= 1, "[clustering] restarts must be at least 1")
     must(todo.max_iter >= 1, "[clustering] max_iter must be at least 1")
     must(0 <= todo.tol < math.inf, "[clustering] tol must be a number of at least 0")
@@ -248,6 +296,14 @@ def check_study(study: Study, where: str) -> None:
     for column in data.columns:
         fine = math.isfinite(column.low) and math.isfinite(column.high) and column.low < column.high
         must(fine, f"[data] the bounds of column {column.name!r} must be finite, low before high")
+    for column in data.columns:
+        step = column.resolution
+        must(0 <= step < math.inf, f"[data] the resolution of column {column.name!r} must be a number of at least 0")
+        if step:
+            must(todo.partition == "horizontal", VERTICAL_RESOLUTION)
+            ends = (column.low / step, column.high / step)
+            fine = all(abs(end - round(end)) < 1e-6 for end in ends) and column.high - column.low >= step
+            must(fine, f"[data] the bounds of column {column.name!r} must be multiples of its resolution {step:g}")
     people = study.everybody
     must(len(people) >= 3, "[participants] at least two parties and a helper are needed")
     must(len(people) <= 256, "[participants] at most 255 parties can take part")

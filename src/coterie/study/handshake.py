@@ -22,6 +22,7 @@ import numpy as np
 
 from coterie import __version__
 from coterie.clustering import Contribution, Layout, Task, distinct_rows
+from coterie.clustering.rules import check_rules, grid_of, strictest
 from coterie.errors import DataError, FrameError, InputError, StudyError
 from coterie.planning import planned
 from coterie.ring import FixedPoint, fractional_bits
@@ -160,7 +161,7 @@ def greeting(study: Study, purpose: Purpose, rows: int, least: int, **more: obje
 def _task(study: Study, purpose: Purpose, greetings: list[Greeting]) -> Task:
     """The task that follows from the study and from what everybody brings."""
     todo, names, parties = study.clustering, study.names, greetings[1:]
-    least = max(one.least for one in parties)
+    least = max(study.disclosures.least_cluster_size, *(one.least for one in parties))
     check_least(least, study, "the strictest policy among the participants")
     d = len(study.data.columns)
     counts = [one.rows for one in parties]
@@ -189,11 +190,12 @@ def _task(study: Study, purpose: Purpose, greetings: list[Greeting]) -> Task:
     except InputError as error:
         raise StudyError(f"[data] of the study: {error}") from None
     random = np.random.RandomState(todo.seed)
-    return Task(
+    encoding = FixedPoint(tuple(low), tuple(high), study.column_names, f, scaled)
+    task = Task(
         todo.protocol,
         k,
         layout,
-        FixedPoint(tuple(low), tuple(high), study.column_names, f, scaled),
+        encoding,
         study.disclosures.counts,
         study.disclosures.labels,
         study.disclosures.centers,
@@ -201,7 +203,16 @@ def _task(study: Study, purpose: Purpose, greetings: list[Greeting]) -> Task:
         max_iter=todo.max_iter,
         tol=todo.tol,
         least=least,
+        contribution=strictest([study.disclosures.contribution, *(one.contribution for one in parties)]),
+        coalition=max(one.coalition for one in parties),
+        grid=grid_of(encoding, {column.name: column.resolution for column in study.data.columns}, least),
+        sizes=study.disclosures.sizes if least > 1 else "secret",
     )
+    try:
+        check_rules(task, names)
+    except InputError as error:
+        raise StudyError(str(error)) from None
+    return task
 
 
 def _prediction(

@@ -33,7 +33,8 @@ __all__ = ["Model", "Spent", "check_out", "in_source_order", "load_model", "writ
 class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a party needs to label further rows: its columns of the centres, encoded, or its share of all of them.
 
-    `run` names the run it comes from: models of one run fit together. A suppressed cluster's centre is zero.
+    `run` names the run it comes from: models of one run fit together. A suppressed cluster's centre is zero, and a copy
+    of an open one where centres are shared.
     """
 
     study_hash: str
@@ -223,7 +224,7 @@ def _centers(facts: Facts) -> str:
     assert facts.centers is not None
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    sizes = facts.sizes if facts.options["counts"] == "revealed" else None
+    sizes = facts.sizes if facts.options["counts"] == "revealed" or facts.options["sizes"] == "rounded" else None
     writer.writerow(["cluster", *(["size"] if sizes else []), *facts.center_columns])
     for j, row in enumerate(facts.centers):
         size = [sizes[j]] if sizes else []
