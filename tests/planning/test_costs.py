@@ -46,6 +46,30 @@ def test_bytes_and_rounds_are_as_forecast(p, partition, counts, k):
         assert expected.rounds_per_iteration == model.traffic_.rounds_per_iteration
 
 
+RULES = [
+    {},
+    {"sizes": "rounded"},
+    {"contribution": "none-or-least", "sizes": "rounded", "resolution": {"x0": 0.1, "x3": 0.01}},
+]
+
+
+@pytest.mark.parametrize("rules", RULES, ids=str)
+@pytest.mark.parametrize(("p", "partition"), [(2, "horizontal"), (3, "horizontal"), (2, "vertical"), (3, "mixed")])
+@pytest.mark.parametrize("k", [1, 3])
+def test_output_rules_cost_what_is_forecast(k, p, partition, rules):
+    if partition == "vertical":
+        rules = {key: value for key, value in rules.items() if key != "resolution"}
+    model = SecureKMeans(
+        k, n_parties=p, partition=partition, max_iter=3, tol=0, init=X[[5, 100, 400][:k]], bounds=[(-1, 1)] * 5,
+        least_cluster_size=5, **rules,
+    ).fit(X)  # fmt: skip
+    assert not model.suppressed_.any()  # nothing is opened of a closed one, so it costs less
+    ended = "max_iter" if model.n_iter_ == 3 else "stop"
+    expected = forecast(task_of(model), p, model.n_iter_, LINKS["loopback"], ended)
+    assert expected.bytes_sent == model.traffic_.bytes_sent
+    assert expected.rounds == model.traffic_.rounds
+
+
 @pytest.mark.parametrize("k", [1, 2, 3, 4, 5, 8, 16, 33, 64])
 def test_rounds_stay_under_the_bound_whatever_n_d_and_p(k):
     """At most 11 + 5 ceil(log2 k), and 14 at k = 4; the same for every n, d and p."""

@@ -31,6 +31,7 @@ __all__ = [
     "round_to_grid",
     "rounded_sizes",
     "rules_of",
+    "size_bits",
     "small_clusters",
     "strictest",
 ]
@@ -176,9 +177,12 @@ def inertia_shift(task: Task) -> int:
     return shift
 
 
+def size_bits(rows: int, least: int) -> int:
+    """g of `rounded_sizes`: large enough for the quotient to be exact for every t up to n, while t R < 2^61."""
+    return 59 - rows.bit_length() + min(least, rows).bit_length()
+
+
 def rounded_sizes(family: Family, least: int, counts: Secret) -> Secret:
-    """Counts to the nearest multiple of the least size, halves upwards, over `least`: t R / 2^g with R = ceil(2^g / m),
-    where g is large enough for the quotient to be exact for every t up to n, and t R stays below 2^61."""
-    rows = family.problem.rows
-    g = 59 - rows.bit_length() + min(least, rows).bit_length()
+    """Counts over the least size m, to the nearest whole number, halves upwards: t R / 2^g with R = ceil(2^g / m)."""
+    g = size_bits(family.problem.rows, least)
     return family.truncate(family.times(counts, np.array(-(-(1 << g) // least), np.int64)), g)

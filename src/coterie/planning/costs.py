@@ -13,7 +13,8 @@ from typing import Literal
 import msgspec
 
 from coterie.clustering import Task
-from coterie.protocols.onetime.bits import Terms
+from coterie.clustering.rules import inertia_shift, rules_of, size_bits
+from coterie.protocols.onetime.bits import Terms, fours
 from coterie.protocols.onetime.labelling import bracket, tournament
 from coterie.protocols.onetime.means import borrow_terms, table_bits
 from coterie.protocols.onetime.sign import tree_of
@@ -133,9 +134,7 @@ class _Counter:
         for block in self.blocks:
             cost = self.dealt(packed_bytes(self.k * block.numbers, self.w)).then(self.labels(block.numbers))
             if counted and self.k > 1:
-                rows = self.k - 1
-                cost = cost.then(self.dealt(packed_bytes(rows * block.numbers, self.u)))
-                cost = cost.then(self.opened(8 * rows * block.numbers // 64))
+                cost = cost.then(self.as_words(self.k - 1, block))
             total = total.beside(cost)
         return total
 
@@ -234,20 +233,53 @@ class _Counter:
 
     def results(self) -> Cost:
         """Centres, labels and inertia to those who may have them; no cluster suppressed."""
-        cost, least = self.nothing(), self.task.least
-        if least > 1:
-            cost = self.lifted(self.k).then(self.signs(1, -(-self.k // 64) * 64, 64)).then(self.opened(self.k))
+        ruled = self.task.least > 1
+        cost = self.output_rules() if ruled else self.nothing()
         centers = self.nothing()
         for columns, to in self.task.layout.center_groups(self.p):
             centers = centers.beside(self.opened(8 * self.k * len(columns), to=to))
         labels = self.nothing()
         for rows, holders in self.task.layout.label_groups(self.p):
-            width = self.label_bits if least == 1 else self.k.bit_length()  # one more label: none
+            width = self.k.bit_length() if ruled else self.label_bits  # one more label: none
             labels = labels.beside(self.opened(len(rows) * width, to=holders))
-        cost = cost.then(centers).then(labels).then(self.opened(16))
+        cost = cost.then(centers).then(labels)
+        if ruled and self.task.sizes == "rounded":
+            bits = size_bits(self.problem.rows, self.task.least)
+            cost = cost.then(self.words()).then(self.lifted(self.k)).then(self.truncation(self.k, bits))
+            cost = cost.then(self.opened(8 * self.k))
+        inertia = self.truncation(1, inertia_shift(self.task)).then(self.opened(8)) if ruled else self.opened(16)
+        cost = cost.then(inertia)
         if self.task.counts == "revealed" and self.task.labels == "private":
             cost = cost.then(self.opened(8 * self.k))
         return cost
+
+    def output_rules(self) -> Cost:
+        """Rounding, labels for it, the tests of both labellings, and the final labels."""
+        task, rules = self.task, rules_of(self.task)
+        sets = len(rules.sets.members)
+        cost = self.lifted(sets * self.k)  # the labelling that made the centres
+        if task.grid:
+            cost = cost.then(self.truncation(self.k * self.d, max(task.grid)))
+            cost = cost.then(self.masked_centers()).then(self.labelling(counted=True))
+        cost = cost.then(self.lifted(sets * self.k))
+        tests = 2 * sets * self.k
+        for _ in range(2 if rules.lenient.any() else 1):
+            cost = cost.then(self.signs(1, -(-tests // 64) * 64, 64))
+        rows = 2 * sets
+        while rows > 1:
+            cost = cost.then(self.products(fours(rows), -(-self.k // 64)))
+            rows = -(-rows // 4)
+        return cost.then(self.opened(self.k)).then(self.masked_centers()).then(self.labelling(counted=False))
+
+    def words(self) -> Cost:
+        """Labels as words, which were not counted when they were made."""
+        total, rows = self.nothing(), self.k - 1
+        for block in self.blocks if rows else []:
+            total = total.beside(self.as_words(rows, block))
+        return total
+
+    def as_words(self, rows: int, block: Block) -> Cost:
+        return self.dealt(packed_bytes(rows * block.numbers, self.u)).then(self.opened(8 * rows * block.numbers // 64))
 
 
 def forecast(task: Task, parties: int, iterations: int, link: Link, ended_by: Literal["stop", "max_iter"]) -> Forecast:
