@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from coterie.clustering import Outcome, Task, distinct_rows
 from coterie.data import Table, gather, split
-from coterie.errors import InputError
+from coterie.errors import InputError, ProtocolError
 from coterie.local.job import Job, Kept, Report, do
 from coterie.planning import check_plan, planned
 from coterie.protocols import FAMILIES, Ints
@@ -442,5 +442,6 @@ def _agreed_log(outcomes: Sequence[Outcome]) -> list[Disclosure]:
     """The disclosure log, which every role must have written alike."""
     log = outcomes[0].disclosures
     for outcome in outcomes[1:]:
-        assert [msgspec.to_builtins(e) for e in outcome.disclosures] == [msgspec.to_builtins(e) for e in log]
+        if [msgspec.to_builtins(e) for e in outcome.disclosures] != [msgspec.to_builtins(e) for e in log]:
+            raise ProtocolError("the roles wrote different disclosure logs")
     return log

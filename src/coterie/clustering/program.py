@@ -21,6 +21,7 @@ NOBODY = Watch()
 
 def fit(family: Family, task: Task, block: Ints | None, watch: Watch = NOBODY, resume: Point | None = None) -> Outcome:
     """Cluster. `block` is what this party holds, encoded; None at the helper. `resume`: from there on."""
+    family.begin()
     own = None if block is None else task.layout.place(family.me.rank, block)
     run = _Run(family, task, own, watch)
     outcome = run.outcome(resume or Point(0, 0))
@@ -173,6 +174,7 @@ class _Run:
 def predict(family: Family, task: Task, block: Ints | None, centers: Secret, called: Ints | None = None) -> Outcome:
     """Label new rows that are shared like the data; each party learns the labels of its own rows. `called`: what each
     cluster's label is to be plus 1, where `task.least` says that some clusters may be closed."""
+    family.begin()
     own = None if block is None else task.layout.place(family.me.rank, block)
     rows = family.table(own, task.layout)
     labels = family.label(rows, centers)
