@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 __all__ = ["NUMBER", "NUMBER_OR_WORD", "coarse_step", "parse_number"]
 
 #: A decimal number: ASCII digits with an optional sign, point and exponent. No `1_000`, no `0x10`, no `+-1`.
-NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
+NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 #: Also the words that programs write for what is no number; whoever reads them says what is wrong with them.
-NUMBER_OR_WORD = rf"{NUMBER}|[+-]?([nN][aA][nN]|[iI][nN][fF]([iI][nN][iI][tT][yY])?)"
+NUMBER_OR_WORD = rf"{NUMBER}|[+-]?(?:[nN][aA][nN]|[iI][nN][fF](?:[iI][nN][iI][tT][yY])?)"
 
 #: A grid is coarse if a column spans fewer steps than this.
 COARSE = 1 << 16
