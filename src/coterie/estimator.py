@@ -511,5 +511,5 @@ def _agreed_log(outcomes: Sequence[Outcome]) -> list[Disclosure]:
     log = outcomes[0].disclosures
     for outcome in outcomes[1:]:
         if [msgspec.to_builtins(e) for e in outcome.disclosures] != [msgspec.to_builtins(e) for e in log]:
-            raise ProtocolError("the roles have not written the same disclosure log")
+            raise ProtocolError("the roles wrote different disclosure logs")
     return log

@@ -14,19 +14,19 @@ from coterie.local.job import Job, do
 from coterie.local.threads import run_threads
 from coterie.ring import Array, FixedPoint
 from coterie.sharing import Party
-from coterie.transport import Channel, Frame, Recording, Traffic
+from coterie.transport import Channel, Frame, Traffic
 from tests.security.fits import STUDIES as SECURENN
 from tests.security.fits import Study, allowed, disclosed, far, near
 from tests.security.onetime_primitives import condition_all
-from tests.support import Ran, SeededEntropy, world
+from tests.support import Ran, Recorded, SeededEntropy, world
 
 
 def run_recorded(p: int, role: Callable[[Party], Any], lanes: int = 0, seed: int = 0) -> Ran:
     """As `tests.support.run`, on lanes: a role's recording is that of all its lanes, one after the other."""
-    made: defaultdict[int, list[Recording]] = defaultdict(list)
+    made: defaultdict[int, list[Recorded]] = defaultdict(list)
 
     def wrap(channel: Channel) -> Channel:
-        made[channel.rank].append(Recording(channel))
+        made[channel.rank].append(Recorded(channel))
         return made[channel.rank][-1]
 
     def counted(me: Party) -> tuple[Any, Traffic]:
@@ -36,10 +36,11 @@ def run_recorded(p: int, role: Callable[[Party], Any], lanes: int = 0, seed: int
     results = run_threads(world(p), counted, entropy=lambda rank: SeededEntropy(seed, rank), wrap=wrap, lanes=lanes)
     recordings = []
     for rank in range(p + 1):
-        whole = Recording(made[rank][0].inner)
+        whole = Recorded(made[rank][0].inner)
         for one in made[rank]:
             whole.frames += one.frames
             whole.notes += one.notes
+            whole.letters += one.letters
         recordings.append(whole)
     return Ran([one for one, _ in results], recordings, Traffic.together([traffic for _, traffic in results]))
 
@@ -141,14 +142,23 @@ def label_frames(ran: Ran) -> list[Frame]:
     return [f for f in frames if f.array.dtype == np.uint8 and f.array.ndim == 2 and f.array.shape != (1, 1)]
 
 
+def check_no_letters(ran: Ran) -> None:
+    """Letters are for roles that agree what to run; while a protocol runs, none is written."""
+    for recording in ran.recordings:
+        for sender, receiver, body in recording.letters:
+            raise AssertionError(f"P{sender} posted a letter of {len(body)} bytes to P{receiver}")
+
+
 def check_helper_hears_notes_only(study: OneTimeStudy, ran: Ran) -> None:
-    """A note from P1 for every stop test, and not one array; nobody else sends or receives a note."""
+    """A note from P1 for every stop test, and not one array; nobody else sends or receives a note. No letters."""
+    check_no_letters(ran)
     helper = ran.recordings[0]
     assert helper.received == [], "the helper received an array"
     assert helper.notes == [(1, 0, False)] * len(study.starts)
-    assert ran.recordings[1].notes == helper.notes
+    assert ran.recordings[1].notes == helper.notes, "P1 wrote or heard another note"
     assert not any(recording.notes for recording in ran.recordings[2:])
     predicted = study.predict(ran, far(study.rows, study.columns))
+    check_no_letters(predicted)
     assert not any(recording.notes for recording in predicted.recordings)
     assert predicted.recordings[0].received == [], "the helper received an array"
 

@@ -8,18 +8,17 @@ import numpy as np
 import pytest
 
 from coterie.errors import MaterialReused, ProtocolError
-from coterie.protocols.interface import Family, Part
+from coterie.protocols.interface import Part
 from coterie.protocols.onetime import OneTime
 from coterie.protocols.onetime import table as table_module
 from coterie.protocols.onetime.steps import Step, words
-from coterie.randomness import Dealing, Streams
+from coterie.randomness import Streams
 from coterie.ring import Array
 from coterie.sharing import Masked, Party, gate
 from tests.security.onetime_fits import (
     RESTLESS,
     STUDIES,
     blobs,
-    check_helper_hears_notes_only,
     check_labels_reach_holders_only,
     check_no_frame_is_sent_twice,
     fitted,
@@ -261,44 +260,6 @@ def test_a_missing_zero_sharing_is_caught(monkeypatch, name):
     monkeypatch.setattr(gate, "zero_shares", lambda me, ring, shape, purpose: ring.zeros(shape))
     with pytest.raises(AssertionError, match="share of the"):
         check_opening(name)
-
-
-def test_an_array_sent_to_the_helper_is_caught(monkeypatch):
-    monkeypatch.setattr(OneTime, "open_stop_bit", Family.open_stop_bit)
-    with pytest.raises(AssertionError, match="received an array"):
-        check_helper_hears_notes_only(STUDIES["horizontal"], fitted(STUDIES["horizontal"]))
-
-
-@pytest.mark.parametrize("name", ["lanes", "lanes, three parties"])
-def test_an_array_sent_to_the_helper_on_a_lane_is_caught(monkeypatch, name):
-    """A data party that says something before it takes its correction."""
-
-    class Chatty(Step):
-        def __init__(self, me: Party, purpose: str, *parts: Any) -> None:
-            if purpose == "sums" and me.rank == 1:
-                me.channel.send(0, np.zeros(1, np.uint8))
-            if purpose == "sums" and me.is_helper:
-                me.channel.receive(1, np.uint8, (1,))
-            super().__init__(me, purpose, *parts)
-
-    monkeypatch.setattr(table_module, "Step", Chatty)
-    with pytest.raises(AssertionError, match="received an array"):
-        check_helper_hears_notes_only(STUDIES[name], fitted(STUDIES[name]))
-
-
-def test_a_note_too_many_is_caught(monkeypatch):
-    receiver = Dealing.next_receiver
-
-    def talkative(self: Dealing, size: int) -> int:
-        if self.rank == 1 and self.streams.phase == 2:
-            self.channel.tell(2, True)
-        if self.rank == 2 and self.streams.phase == 2:
-            self.channel.hear(1)
-        return receiver(self, size)
-
-    monkeypatch.setattr(Dealing, "next_receiver", talkative)
-    with pytest.raises(AssertionError):
-        check_helper_hears_notes_only(STUDIES["horizontal"], fitted(STUDIES["horizontal"]))
 
 
 def test_a_block_opened_to_everybody_is_caught(monkeypatch):

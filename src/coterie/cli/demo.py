@@ -14,7 +14,7 @@ import typer
 
 from coterie.cli.console import Console
 from coterie.cli.folders import check_folder
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, ProtocolError
 from coterie.study.files import folder_for
 
 if TYPE_CHECKING:
@@ -110,7 +110,8 @@ def _secure_run(example: Example, name: str, family: str, options: dict[str, str
     began = time.monotonic()
     model.fit_parties(blocks)
     seconds = time.monotonic() - began
-    assert tuple(model.init_rows_) == tuple(example.start)
+    if tuple(model.init_rows_) != tuple(example.start):
+        raise ProtocolError("the runs of the demo did not start from the same rows")
     found = paper.Found(model.labels_.astype("int64"), model.cluster_centers_)
     return paper.SecureRun(
         name,

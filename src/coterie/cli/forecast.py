@@ -98,8 +98,10 @@ def forecasts(study: Study) -> dict[str, Forecast]:
 
 
 def _range(text: str) -> tuple[float, float]:
+    from coterie.data.numbers import parse_number
+
     try:
-        low, high = (float(end) for end in text.split(":"))
+        low, high = (parse_number(end) for end in text.split(":"))
     except ValueError:
         raise InputError(f"--bounds {text!r} is no range; write it as low:high, such as 0:120") from None
     return low, high

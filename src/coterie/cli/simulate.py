@@ -151,6 +151,8 @@ NUMERIC += ("FLOAT", "DOUBLE", "DECIMAL")
 
 def read_bounds(text: str) -> dict[str, tuple[float, float]]:
     """Ranges such as age=0:120,income=0:5e5."""
+    from coterie.data.numbers import parse_number
+
     ranges = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, ends = part.rpartition("=")
@@ -158,7 +160,7 @@ def read_bounds(text: str) -> dict[str, tuple[float, float]]:
         try:
             if not (name and colon):
                 raise ValueError
-            ranges[name] = float(low), float(high)
+            ranges[name] = parse_number(low), parse_number(high)
         except ValueError:
             raise InputError(f"--bounds: {part!r} is not of the form name=low:high") from None
     return ranges

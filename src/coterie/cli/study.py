@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from coterie.cli.console import Console
+from coterie.data.numbers import parse_number
 from coterie.errors import InputError
 from coterie.study.agreement import (
     MOST_ROWS,
@@ -51,7 +52,7 @@ def _bounds(text: str) -> dict[str, tuple[float, float]]:
     for name, value in _pairs("--bounds", text).items():
         low, colon, high = value.partition(":")
         try:
-            bounds[name] = (float(low), float(high))
+            bounds[name] = (parse_number(low), parse_number(high))
         except ValueError:
             raise InputError(f"--bounds: {name}={value} is not {name}=LOW:HIGH") from None
         if not colon:

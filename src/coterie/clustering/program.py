@@ -40,6 +40,7 @@ def fit(
 ) -> Outcome:
     """Cluster. `block` is what this party holds, encoded; None at the helper. `resume`: from there on. `rules`: what
     may be opened, where that does not follow from the task's own layout."""
+    family.begin()
     own = None if block is None else task.layout.place(family.me.rank, block)
     if rules is None and task.least > 1:
         rules = rules_of(task)
@@ -287,6 +288,7 @@ def predict(
 ) -> Outcome:
     """Label new rows that are shared like the data; each party learns the labels of its own rows. `closed`: which
     clusters have no centre of their own, where `task.least` says that there may be such; None at the helper."""
+    family.begin()
     own = None if block is None else task.layout.place(family.me.rank, block)
     rows = family.table(own, task.layout)
     called = None

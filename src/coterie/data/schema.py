@@ -1,7 +1,7 @@
 """What a study asks of an organisation's data: the columns, in bounds and complete, and an id of its own for every row.
 
 Messages name the source, the row and the column. They never hold a value; a file without a header has values where
-names should be, so names that may be values are not repeated either.
+names should be, so the names of a source are repeated only if some of them are names that the study asks for.
 """
 
 from __future__ import annotations
@@ -76,23 +76,24 @@ def check_wanted(columns: Sequence[Column], id_column: str | None) -> None:
         raise InputError(f"column {id_column!r} cannot be both the id and a column to cluster by")
 
 
-def check_names(names: Sequence[str], source: str) -> None:
+def check_names(names: Sequence[str], source: str, wanted: Sequence[str] = ()) -> None:
     """Refuse columns of the same name."""
     if (twice := _repeated(names)) is not None:
         first, second = _places(names, twice)
-        called = "have the same name" if _may_be_values(names) else f"are both called {twice!r}"
+        called = "have the same name" if _may_be_values(names, wanted) else f"are both called {twice!r}"
         raise DataError(f"{source}: columns {first} and {second} {called}; rename one of them")
 
 
 def find_columns(
-    fields: Sequence[Field], columns: Sequence[Column], id_column: str | None, source: str
+    fields: Sequence[Field], columns: Sequence[Column], id_column: str | None, source: str, *, from_file: bool = True
 ) -> tuple[list[int], int | None]:
-    """The positions, in the source, of the wanted columns and of the id column."""
+    """The positions, in the source, of the wanted columns and of the id column. `from_file`: a first line of data may
+    have been taken for the names."""
     names = [field.name for field in fields]
-    check_names(names, source)
     wanted = [column.name for column in columns] + ([] if id_column is None else [id_column])
+    check_names(names, source, wanted if from_file else names)
     if absent := [name for name in wanted if name not in names]:
-        raise DataError(f"{source} has no column {listed(absent)}; {_what_there_is(names)}")
+        raise DataError(f"{source} has no column {listed(absent)}; {_what_there_is(names, wanted, from_file)}")
     positions = [names.index(name) for name in wanted]
     for position in positions[: len(columns)]:
         field = fields[position]
@@ -186,16 +187,22 @@ def _places(names: Sequence[str], name: str) -> tuple[int, int]:
     return first + 1, names.index(name, first + 1) + 1
 
 
-def _may_be_values(names: Sequence[str]) -> bool:
-    """Whether a row of data may stand where names should: something in it begins as numbers and dates do."""
+def _may_be_values(names: Sequence[str], wanted: Sequence[str]) -> bool:
+    """Whether a row of data may stand where names should: no name is one of the wanted, or something begins as numbers
+    and dates do."""
+    if not set(names) & set(wanted):
+        return True
     return any(name[:1].isdigit() or name.startswith(("+", "-", ".")) for name in names)
 
 
-def _what_there_is(names: Sequence[str]) -> str:
-    if _may_be_values(names):
-        return "its first line may be data: is the header missing?"
+def _what_there_is(names: Sequence[str], wanted: Sequence[str], from_file: bool) -> str:
     if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
         return "it has one column only: separate columns by commas, or by tabs in a .tsv file"
+    if from_file and _may_be_values(names, wanted):
+        return (
+            "it seems to have no header line: the first line must name the columns, as the study does (what stands "
+            "there is not shown, since it may be data)"
+        )
     return f"it has {listed(names)}"
 
 

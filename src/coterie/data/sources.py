@@ -23,6 +23,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.data.numbers import NUMBER_OR_WORD
 from coterie.data.schema import (
     Column,
     Field,
@@ -55,6 +56,7 @@ SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "memory_limit": "4GB",
     "temp_directory": "",
 }
+BLANKS = " \t\r\n"
 INTEGERS = {f"{sign}{size}INT" for sign in ("", "U") for size in ("TINY", "SMALL", "BIG", "HUGE")}
 INTEGERS |= {"INTEGER", "UINTEGER"}
 #: DuckDB rounds these twice on the way to DOUBLE; by way of text they become the nearest one.
@@ -86,7 +88,9 @@ def read_rows(
     check_wanted(columns, id_column)
     try:
         with _open(source, table, query) as reader:
-            positions, identity = find_columns(reader.fields, columns, id_column, reader.name)
+            positions, identity = find_columns(
+                reader.fields, columns, id_column, reader.name, from_file=reader.from_file
+            )
             values, found = reader.fetch(positions, identity)
             check_values(values, columns, reader.name, reader.where, lambda row, at: reader.is_text(row, positions[at]))
             ids = None if id_column is None else check_ids(found, id_column, reader.name, reader.where)
@@ -101,6 +105,7 @@ class _Reader(Protocol):
 
     name: str
     fields: list[Field]
+    from_file: bool
 
     def fetch(self, positions: list[int], identity: int | None) -> tuple[Floats, list[str | None]]:
         """The numbers at `positions`, NaN where there is none, and the texts of the id column, if there is one."""
@@ -163,6 +168,8 @@ def _must_be_readable(path: str) -> None:
 class _Relation:
     """What DuckDB reads. Its columns are called c0, c1, ... here, so that no names of the source can clash."""
 
+    from_file = True
+
     def __init__(
         self,
         connection: duckdb.DuckDBPyConnection,
@@ -193,15 +200,20 @@ class _Relation:
         kind = self.fields[position].type
         if kind == "VARCHAR":
             # Not of the bare column: DuckDB 2.0 hands that to its CSV reader, which then raises (duckdb issue 23818).
-            return f"TRY_CAST(trim(c{position}) AS DOUBLE)"
+            text = self._bare(position)
+            return f"CASE WHEN regexp_full_match({text}, {literal(NUMBER_OR_WORD)}) THEN TRY_CAST({text} AS DOUBLE) END"
         if kind in ROUNDED_TWICE:
             return f"CAST(CAST(c{position} AS VARCHAR) AS DOUBLE)"
         return f"CAST(c{position} AS DOUBLE)"
 
+    @staticmethod
+    def _bare(position: int) -> str:
+        return f"trim(c{position}, {literal(BLANKS)})"
+
     def is_text(self, row: int, position: int) -> bool:
         if self.fields[position].type != "VARCHAR":
             return False
-        cell = f"SELECT trim(c{position}) <> '' AND {self._double(position)} IS NULL"
+        cell = f"SELECT {self._bare(position)} <> '' AND {self._double(position)} IS NULL"
         answer = self._connection.execute(f"{cell} FROM {self._from} LIMIT 1 OFFSET {row}").fetchone()
         return answer is not None and bool(answer[0])
 
@@ -480,6 +492,7 @@ def _undecoded(text: str) -> bool:
 class _Result:
     """What a query returns, once it is fetched; its columns are known before."""
 
+    from_file = False
     where = staticmethod(_row_of_result)
 
     def __init__(self, cursor: Any, name: str, query: str) -> None:

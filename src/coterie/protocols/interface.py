@@ -16,9 +16,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.errors import ProtocolError
 from coterie.sharing import Party, Secret
 
-__all__ = ["Division", "Family", "Holding", "Ints", "Part", "Problem", "RowSets"]
+__all__ = ["Division", "Family", "Holding", "Ints", "Part", "Problem", "RowSets", "opened_stop_bit"]
 
 Ints = NDArray[np.int64]
 Division = Literal["quotient", "reciprocal"]
@@ -109,9 +110,15 @@ class Family(ABC):
     name: ClassVar[str]
     #: How cluster sums become means, by what happens to the counts: what the oracle must reproduce.
     divisions: ClassVar[dict[str, Division]]
+    #: The kinds of messages that the helper is sent while the protocols run: "array", "note".
+    helper_hears: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, me: Party, problem: Problem) -> None:
         self.me, self.problem = me, problem
+
+    def begin(self) -> None:
+        """Call first: from here on roles send what this family declares and nothing else."""
+        self.me.begin_protocol(self.helper_hears)
 
     # -- into secrecy ------------------------------------------------------------------------------------
 
@@ -189,8 +196,7 @@ class Family(ABC):
         """Is the movement at most the threshold? Opened to everybody, the helper included."""
         everybody = range(len(self.me.world.names))
         bit = self.open(self.at_most(movement, threshold), everybody, "stop bit", reason)
-        assert bit is not None
-        return bool(bit[0])
+        return opened_stop_bit(bit)
 
     # -- labels in the clear -----------------------------------------------------------------------------
 
@@ -259,3 +265,10 @@ class Family(ABC):
     @abstractmethod
     def restore(self, kept: dict[str, NDArray[np.uint64]] | None, shape: tuple[int, ...]) -> Secret:
         """A secret from the parts that `export` gave; the helper passes None."""
+
+
+def opened_stop_bit(bit: NDArray[Any] | None) -> bool:
+    """The stop bit as it was opened. Nobody goes on without one, or with anything but one bit."""
+    if bit is None or bit.size != 1 or int(bit.flat[0]) not in (0, 1):
+        raise ProtocolError("the stop bit was opened to this role, and is not there or not one bit")
+    return bool(bit.flat[0])

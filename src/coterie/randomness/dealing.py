@@ -90,8 +90,7 @@ class Dealing:
         """
 
         def correction(others: list[Array]) -> Array:
-            assert value is not None
-            rest = value()
+            rest = _dealt_value(value, purpose)
             for share in others:
                 rest = ring.sub(rest, share)
             return rest
@@ -111,9 +110,8 @@ class Dealing:
         """Shares over Z_q of the bits of `count` words that the helper knows, lowest bit first."""
 
         def correction(others: list[Array]) -> Array:
-            assert value is not None
             out = np.empty((count, width), np.uint8)
-            bits_minus(value(), np.stack(others), field.q, out)
+            bits_minus(_dealt_value(value, purpose), np.stack(others), field.q, out)
             return out
 
         return self._corrected(field, (count, width), purpose, correction, answer)
@@ -140,3 +138,9 @@ class Dealing:
 
     def _expand(self, party: int, ring: Ring, shape: Shape, purpose: str) -> Array:
         return ring.sample(self.streams.dealt(party, purpose), shape)
+
+
+def _dealt_value(value: Value | None, purpose: str) -> Array:
+    if value is None:
+        raise ProtocolError(f"the helper has nothing to deal for {purpose}")
+    return value()

@@ -63,6 +63,11 @@ class Party:
             return self.hollow(material.ring, material.shape)
         return self.shared(material.ring, material.take())
 
+    def begin_protocol(self, helper_hears: frozenset[str]) -> None:
+        """From here on this role sends and takes what the family declares and nothing else, on every lane."""
+        for channel in (self.channel, *self.lanes):
+            channel.begin_protocol(helper_hears)
+
     def in_blocks(self, count: int, work: Callable[[Party, int], T]) -> Callable[[], list[T]]:
         """Start work(party, block) for each block on the lanes, side by side; call what is returned to
         wait for the results. Block b runs on lane b modulo their number, at every role alike.

@@ -1,9 +1,13 @@
-"""Counting what crosses a channel: rounds, messages and bytes, in all and by protocol.
+"""Counting what crosses a channel: rounds, messages and bytes, in all and by protocol; and refusing what may not
+cross it while a protocol runs.
 
 Rounds are the longest chain of dependent messages, measured with logical clocks: a message is stamped
 one later than all that its sender had received before, and a receiver's clock moves to the stamp. Two
 clocks run side by side. `rounds_with_dealing` counts every message, as the paper's table does. `rounds`
 leaves out one-way dealt messages, which the helper sends without having to wait for anybody.
+
+Before a protocol begins, roles exchange keys and letters. From `begin_protocol` on nobody posts or collects a
+letter, and the helper is sent, and takes, only the kinds of messages that the protocol family declares.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
 import msgspec
 from numpy.typing import DTypeLike
 
+from coterie.errors import ProtocolError
 from coterie.transport.channel import HEADER_BYTES, Channel, Stamp
 
 if TYPE_CHECKING:
@@ -77,7 +82,7 @@ class Traffic(msgspec.Struct):
 
 
 class Metered(Channel):
-    """A channel that counts, around any other."""
+    """A channel that counts, and keeps to what the running protocol declares, around any other."""
 
     def __init__(self, inner: Channel) -> None:
         self.inner = inner
@@ -87,30 +92,59 @@ class Metered(Channel):
         self.bytes_sent = 0
         self.tallies: dict[str, Tally] = {}
         self._marks: list[Stamp] = []
+        self._helper_hears: frozenset[str] | None = None  # None: no protocol has begun
+
+    def begin_protocol(self, helper_hears: frozenset[str]) -> None:
+        """From here on a protocol runs: no letters, and to the helper only the kinds given, "array" or "note".
+
+        Whatever else a role tries raises ProtocolError, at the sender before anything leaves, and at the receiver
+        before anything is taken.
+        """
+        if not helper_hears <= {"array", "note"}:
+            raise ProtocolError("a protocol may declare arrays and notes to the helper, and nothing else")
+        if self._helper_hears not in (None, helper_hears):
+            raise ProtocolError("a protocol that declares something else has begun on this channel")
+        self._helper_hears = helper_hears
+
+    def _keep_to_protocol(self, kind: str, sender: int, receiver: int) -> None:
+        """Arrays go everywhere but to the helper; the helper is sent what is declared, and notes by P1 alone."""
+        if self._helper_hears is None or (kind == "array" and receiver != 0):
+            return
+        if receiver != 0 or kind not in self._helper_hears or (kind == "note" and sender != 1):
+            names = self.world.names
+            raise ProtocolError(
+                f"the protocol that runs declares no {kind} from {names[sender]} to {names[receiver]}; it was refused"
+            )
 
     def send(self, to: int, array: Array, stamp: Stamp = Stamp(), *, dealt: bool = False) -> None:  # noqa: ARG002, B008
         """`dealt`: a one-way message of the helper that depends on nothing it has received."""
+        self._keep_to_protocol("array", self.rank, to)
         rounds = -1 if dealt else self.clock.rounds + 1
         self.inner.send(to, array, Stamp(rounds, self.clock.with_dealing + 1))
         self.messages += 1
         self.bytes_sent += HEADER_BYTES + array.nbytes
 
     def receive(self, sender: int, dtype: DTypeLike, shape: Sequence[int]) -> tuple[Array, Stamp]:
+        self._keep_to_protocol("array", sender, self.rank)
         array, stamp = self.inner.receive(sender, dtype, shape)
         self.clock = Stamp(max(self.clock.rounds, stamp.rounds), max(self.clock.with_dealing, stamp.with_dealing))
         return array, stamp
 
     def tell(self, to: int, value: bool) -> None:
         """Control messages are not counted: they are few, small and in nobody's way."""
+        self._keep_to_protocol("note", self.rank, to)
         self.inner.tell(to, value)
 
     def hear(self, sender: int) -> bool:
+        self._keep_to_protocol("note", sender, self.rank)
         return self.inner.hear(sender)
 
     def post(self, to: int, body: bytes) -> None:
+        self._keep_to_protocol("letter", self.rank, to)
         self.inner.post(to, body)
 
     def collect(self, sender: int) -> bytes:
+        self._keep_to_protocol("letter", sender, self.rank)
         return self.inner.collect(sender)
 
     def abort(self, culprit: int, reason: str) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.errors import ProtocolError
 from coterie.protocols.onetime.steps import Step, words
 from coterie.sharing import Party, Secret, Shared, open_words
 from coterie.transport import metered
@@ -41,7 +42,8 @@ class Centers(Secret):
 
     @property
     def mask(self) -> CenterMask:
-        assert self._mask is not None, "mask the centres first"
+        if self._mask is None:
+            raise ProtocolError("centres enter a product before they are masked")
         return self._mask
 
 

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.errors import ProtocolError
 from coterie.protocols.beaver import shifted_objective
-from coterie.protocols.interface import Division, Family, Holding, Ints, Part, RowSets
+from coterie.protocols.interface import Division, Family, Holding, Ints, Part, RowSets, opened_stop_bit
 from coterie.protocols.numerics import reciprocals
 from coterie.protocols.onetime.bits import (
     ONES,
@@ -66,6 +67,7 @@ class OneTime(Family):
 
     name = "onetime"
     divisions: ClassVar[dict[str, Division]] = {"secret": "reciprocal", "revealed": "reciprocal"}
+    helper_hears = frozenset({"note"})
 
     @property
     def score_width(self) -> int:
@@ -240,7 +242,8 @@ class OneTime(Family):
         table, k, u = rows, self.problem.clusters, Words(self.sum_width)
 
         def work(me: Party, b: int) -> Bulk:
-            assert labels.words is not None
+            if labels.words is None:
+                raise ProtocolError("sums need the labels as words: count them first")
             return block_sums(me, table, table.blocks[b], labels.words[b], k, self.sum_width)
 
         wait = self.me.in_blocks(len(table.blocks), work) if k > 1 else (lambda: [])
@@ -328,10 +331,10 @@ class OneTime(Family):
         bit = open_to(me, self.at_most(movement, threshold), me.world.data_ranks, "stop bit", reason, told=(0,))
         if me.is_helper:
             return me.channel.hear(1)
-        assert bit is not None
+        stop = opened_stop_bit(bit)
         if me.lead:
-            me.channel.tell(0, bool(bit[0, 0]))
-        return bool(bit[0, 0])
+            me.channel.tell(0, stop)
+        return stop
 
     def objective(self, sums: Secret, counts: Secret, centers: Secret) -> Shared:
         shift, me = self.problem.objective_shift, self.me

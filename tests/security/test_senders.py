@@ -1,0 +1,145 @@
+"""Who may put something on the wire, by name and with the reason; everybody else keeps off it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import coterie
+
+SOURCE = Path(coterie.__file__).parent
+#: What makes something leave, and what leads past the channel that keeps to the protocol.
+VERBS = {"send", "tell", "post", "abort", "sendall", "sendmsg", "inner"}
+BY_NAME = {"getattr", "attrgetter", "methodcaller"}
+#: How what others sent is read.
+READING = {"receive", "hear", "collect"}
+
+#: Place (a file, or a file and what is in it) and verbs, with the reason.
+SENDERS: dict[tuple[str, str], str] = {
+    # Protocols: function by function.
+    ("sharing/gate.py:open_masked", "send"): "shares blinded with a dealt mask, which is consumed",
+    ("sharing/gate.py:_send", "send"): "what is `Masked`: blinded by the step that gave the mask",
+    ("sharing/gate.py:_open", "send"): "an opening, logged, with a fresh share of zero",
+    ("sharing/gate.py:open_wide", "send"): "an opening, logged, with a fresh share of zero",
+    ("randomness/dealing.py:Dealing._corrected", "send"): "the helper deals a correction",
+    ("randomness/streams.py:agree", "send"): "the agreement on keys, before any protocol",
+    ("protocols/onetime/steps.py:Step.send", "send"): "the helper deals a correction",
+    ("protocols/onetime/family.py:OneTime.open_stop_bit", "tell"): "the stop bit, opened and logged, to the helper",
+    ("protocols/securenn/compare.py:private_compare", "send"): "PrivateCompare blinds its message to the helper",
+    ("protocols/securenn/sign.py:share_convert", "send"): "ShareConvert masks its message to the helper",
+    # Around the protocols: where roles agree what to run, and end.
+    ("local/threads.py", "abort"): "a role that stops says so, with the name of the error's type",
+    ("study/session.py", "abort"): "a role that stops says so, with the name of the error's type",
+    ("study/session.py", "post"): "everybody says that it is done",
+    ("study/handshake.py", "post"): "greetings and the plan: public",
+    ("study/handshake.py", "send"): "zeros, to measure a link",
+    ("study/ids.py", "post"): "a keyed tag of one's ids, before the protocols",
+    ("study/ids.py", "tell"): "whether the tags are equal, before the protocols",
+    # The wire itself.
+    ("transport/metering.py", "send tell post abort inner"): "counts, and keeps to the protocol",
+    ("transport/recording.py", "send tell post abort inner"): "remembers, for tests",
+    ("transport/tls.py", "send"): "a socket",
+    ("transport/meeting.py", "sendall"): "sockets, before a channel exists",
+    ("transport/links.py", "send"): "sockets of a link that is slowed down, for measurements",
+}
+
+
+class Use(NamedTuple):
+    """A verb in a file, in the function of this name."""
+
+    file: str
+    function: str
+    verb: str
+    line: int
+
+
+def uses(text: str, file: str) -> Iterator[Use]:
+    """Every mention of a verb as an attribute or, for `getattr`, as a text. A call without arguments sends nothing:
+    it is `Step.send`, which stands in the list itself."""
+    tree = ast.parse(text)
+    bare = {id(n.func) for n in ast.walk(tree) if isinstance(n, ast.Call) and not (n.args or n.keywords)}
+
+    def walk(node: ast.AST, within: str) -> Iterator[Use]:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            within = f"{within}.{node.name}".lstrip(".")
+        if isinstance(node, ast.Attribute) and node.attr in VERBS and id(node) not in bare:
+            yield Use(file, within, node.attr, node.lineno)
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in ("getattr", "methodcaller")
+        ):
+            for argument in node.args:
+                if isinstance(argument, ast.Constant) and argument.value in VERBS:
+                    yield Use(file, within, str(argument.value), node.lineno)
+        for child in ast.iter_child_nodes(node):
+            yield from walk(child, within)
+
+    yield from walk(tree, "")
+
+
+def all_uses() -> list[Use]:
+    return [
+        use
+        for path in sorted(SOURCE.rglob("*.py"))
+        for use in uses(path.read_text(), path.relative_to(SOURCE).as_posix())
+    ]
+
+
+def allowance(use: Use) -> tuple[str, str] | None:
+    for place, verbs in SENDERS:
+        file, _, function = place.partition(":")
+        inside = not function or use.function == function or use.function.startswith(f"{function}.")
+        if use.file == file and inside and use.verb in verbs.split():
+            return place, verbs
+    return None
+
+
+def test_only_known_places_send():
+    unknown = [use for use in all_uses() if allowance(use) is None]
+    assert not unknown, f"these may send nothing: {unknown}"
+
+
+def test_no_allowance_is_left_over():
+    used = {allowance(use) for use in all_uses()}
+    assert not set(SENDERS) - used
+
+
+def test_every_folder_is_looked_at():
+    looked_at = {path.relative_to(SOURCE).parts[0] for path in SOURCE.rglob("*.py")}
+    folders = {path.name for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert folders <= looked_at
+    assert any(path.parent.name == "onetime" for path in SOURCE.rglob("*.py"))
+
+
+@pytest.mark.parametrize(
+    "leak",
+    [
+        "self.me.channel.post(0, moved.share.tobytes())",
+        "self.me.channel.tell(0, bool(moved.share[0] & 1))",
+        "self.me.channel.send(0, moved.share)",
+        "self.me.channel.inner.post(0, moved.share.tobytes())",
+        "out = self.me.channel.post\n        out(0, moved.share.tobytes())",
+        "getattr(self.me.channel, 'post')(0, moved.share.tobytes())",
+        "self.me.channel.abort(0, moved.share.tobytes().hex())",
+    ],
+)
+def test_a_planted_leak_is_found(leak):
+    """Every party posts its raw share of the movement to the helper, in one way or another."""
+    file = "protocols/onetime/family.py"
+    text = (SOURCE / file).read_text()
+    line = "        return movement(self.me, _centers(old), _centers(new))\n"
+    assert line in text
+    planted = text.replace(line, f"        moved = movement(self.me, _centers(old), _centers(new))\n        {leak}\n")
+    assert all(allowance(use) is not None for use in uses(text, file))
+    assert any(allowance(use) is None for use in uses(planted, file))
+
+
+def test_clustering_neither_reads_the_wire_nor_a_share():
+    for path in (SOURCE / "clustering").glob("*.py"):
+        found = {node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)}
+        assert not (VERBS | READING | {"share", "take"}) & found, path.name

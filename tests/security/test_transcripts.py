@@ -1,0 +1,192 @@
+"""Whole fits of three parties: two data sets with the same results give every coalition the same transcripts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from coterie.protocols.onetime import OneTime
+from coterie.protocols.onetime import table as table_module
+from coterie.protocols.onetime.steps import Step
+from coterie.randomness import Streams
+from coterie.sharing import Party
+from coterie.transport import Metered
+from tests.security.fits import Study
+from tests.security.onetime_fits import OneTimeStudy
+from tests.security.test_conduct import posted_movement_share
+from tests.security.test_onetime_planted import again
+from tests.security.transcripts import COLUMNS, ROWS, check_transcripts
+from tests.security.views import Known
+
+ONE_START, TWO_STARTS = ((0, 1, 2),), ((0, 1, 2), (0, 3, 6))
+FAMILIES = {"onetime": OneTimeStudy, "securenn": Study}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "as it is": {},
+    "counts revealed": {"options": {"counts": "revealed"}},
+    "centers shared": {"options": {"centers": "shared"}},
+    "n_init 2": {"starts": TWO_STARTS},
+}
+CASES = {f"{partition}, {name}": (partition, options) for partition in ("horizontal", "vertical", "mixed")
+         for name, options in OPTIONS.items()}  # fmt: skip
+CASES["vertical, labels revealed"] = ("vertical", {"options": {"labels": "revealed"}})
+COALITIONS = [{1, 2}, {1, 3}, {2, 3}, {0}]
+#: Seeds for each of the two data sets.
+SEEDS = 24
+
+
+def study_of(family: str, case: str) -> Study:
+    partition, options = CASES[case]
+    return FAMILIES[family](partition, p=3, rows=ROWS, columns=COLUMNS, **{"starts": ONE_START, **options})
+
+
+def check(family: str, case: str, coalition: set[int], seeds: int = SEEDS) -> None:
+    check_transcripts(study_of(family, case), coalition, seeds)
+
+
+#: One of each partition and option, and of each coalition.
+QUICK = [
+    ("onetime", "horizontal, as it is", {1, 2}),
+    ("onetime", "vertical, labels revealed", {2, 3}),
+    ("onetime", "mixed, counts revealed", {1, 3}),
+    ("onetime", "vertical, centers shared", {1, 2}),
+    ("onetime", "vertical, n_init 2", {2, 3}),
+    ("onetime", "horizontal, as it is", {1}),
+    ("onetime", "horizontal, as it is", {0}),
+    ("securenn", "mixed, counts revealed", {1, 3}),
+    ("securenn", "vertical, labels revealed", {1, 2}),
+    ("securenn", "vertical, labels revealed", {0}),
+]
+
+
+@pytest.mark.parametrize(("family", "case", "coalition"), QUICK, ids=str)
+def test_a_coalition_cannot_tell_the_data_apart(family, case, coalition):
+    check(family, case, coalition)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("coalition", COALITIONS, ids=str)
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_coalition_can_tell_the_data_apart(family, case, coalition):
+    check(family, case, coalition)
+
+
+# -- planted leaks -----------------------------------------------------------------------------------------
+
+#: As many as a leak needs to show.
+FEW = 12
+
+
+def no_share_of_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P2 and P3 open their parts of the inertia without the share of zero that the two of them have in common."""
+    pair = Streams.pair
+
+    def forgetful(self: Streams, other: int, purpose: str) -> Any:
+        left_out = "inertia" in purpose and {self.rank, other} == {2, 3}
+        return Known(0) if left_out else pair(self, other, purpose)
+
+    monkeypatch.setattr(Streams, "pair", forgetful)
+
+
+def no_data_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P3's data go out as they are."""
+    mask = table_module.data_mask
+
+    def bare(me: Party, owner: int, *rest: Any) -> Any:
+        return np.zeros_like(mask(me, owner, *rest)) if owner == 3 else mask(me, owner, *rest)
+
+    monkeypatch.setattr(table_module, "data_mask", bare)
+
+
+def no_label_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Labels become words without their mask."""
+    free = Step.free
+
+    def bare(self: Step, name: str) -> Any:
+        whole = free(self, name)
+        return np.zeros_like(whole) if (self.purpose, name) == ("bits to words", "rho") else whole
+
+    monkeypatch.setattr(Step, "free", bare)
+
+
+def one_mask_for_two_signs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first of the masks of a block's comparisons serves all of them."""
+    again(monkeypatch, "sign", "R")
+
+
+def stream_read_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All steps of a block read on in one stream; here each of them starts it anew."""
+    read_on = Streams.dealt_run
+
+    def anew(self: Streams, party: int) -> Any:
+        self._runs.clear()
+        return read_on(self, party)
+
+    monkeypatch.setattr(Streams, "dealt_run", anew)
+
+
+def address_used_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Streams for one purpose in one phase have one address."""
+    following = Streams._next
+
+    def stuck(self: Streams, holders: str, purpose: str) -> Any:
+        self._steps[holders] = 0
+        return following(self, holders, purpose)
+
+    monkeypatch.setattr(Streams, "_next", stuck)
+
+
+def letters_to_the_helper(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every party posts its raw share of the movement to the helper; the channel lets it."""
+    monkeypatch.setattr(Metered, "begin_protocol", lambda self, helper_hears: None)
+    posted_movement_share(monkeypatch)
+
+
+def bit_to_the_helper(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P1 tells the helper a bit of its own row; the channel lets it."""
+    monkeypatch.setattr(Metered, "begin_protocol", lambda self, helper_hears: None)
+    table = OneTime.table
+
+    def indiscreet(self: OneTime, own: Any, holding: Any) -> Any:
+        if self.me.is_helper:
+            self.me.channel.hear(1)
+        if self.me.lead:
+            self.me.channel.tell(0, bool(own[3, 0] > own[4, 0]))
+        return table(self, own, holding)
+
+    monkeypatch.setattr(OneTime, "table", indiscreet)
+
+
+PLANTS = [
+    (
+        no_share_of_zero,
+        "onetime",
+        "horizontal, as it is",
+        {1},
+        r"data decide: part \d+ .frame P[23] to P1",
+    ),
+    (no_data_mask, "onetime", "horizontal, as it is", {1, 2}, r"byte that the data decide: part \d+ .frame P3"),
+    (no_data_mask, "onetime", "vertical, labels revealed", {1, 2}, r"byte that the data decide: part \d+ .frame P3"),
+    (no_label_mask, "onetime", "horizontal, as it is", {1, 2}, r"byte that the data decide: part \d+ .opening"),
+    (stream_read_twice, "onetime", "horizontal, as it is", {1, 2}, "mask that serves twice: .*frame P3"),
+    (one_mask_for_two_signs, "onetime", "mixed, counts revealed", {1, 2}, "mask that serves twice: .*opening"),
+    (address_used_twice, "securenn", "vertical, labels revealed", {1, 2}, "mask that serves twice"),
+    (letters_to_the_helper, "onetime", "horizontal, as it is", {0}, "posted a letter of 8 bytes to P0"),
+    (bit_to_the_helper, "onetime", "horizontal, as it is", {0}, r"byte that the data decide: part \d+ .note P1 to P0"),
+]
+
+
+@pytest.mark.parametrize(
+    ("plant", "family", "case", "coalition", "found"), PLANTS, ids=[f"{p.__name__} {c}" for p, _, c, *_ in PLANTS]
+)
+def test_a_planted_leak_is_found(monkeypatch, plant, family, case, coalition, found):
+    plant(monkeypatch)
+    with pytest.raises(AssertionError, match=found):
+        check(family, case, coalition, FEW)
+
+
+@pytest.mark.parametrize(("family", "case", "coalition"), sorted({(f, c, tuple(who)) for _, f, c, who, _ in PLANTS}))
+def test_without_a_plant_as_few_runs_find_nothing(family, case, coalition):
+    check(family, case, set(coalition), FEW)
