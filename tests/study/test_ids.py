@@ -21,15 +21,15 @@ IDS = ["ann", "bea", "cid"]
 
 
 class Letters(Recording):
-    """Remembers letters, too."""
+    """Remembers by itself the letters that were received."""
 
     def __init__(self, inner: Channel) -> None:
         super().__init__(inner)
-        self.letters: list[bytes] = []
+        self.collected: list[bytes] = []
 
     def collect(self, sender: int) -> bytes:
-        self.letters.append(super().collect(sender))
-        return self.letters[-1]
+        self.collected.append(super().collect(sender))
+        return self.collected[-1]
 
 
 def compared(ids: list[list[str]], seed: int = 0) -> tuple[dict[int, bool], dict[int, Letters]]:
@@ -54,8 +54,8 @@ def compared(ids: list[list[str]], seed: int = 0) -> tuple[dict[int, bool], dict
 def leaks(channels: dict[int, Letters]) -> bool:
     """Does a data party get anything but the bit, or the helper anything that it could make itself?"""
     digests = {hashlib.sha256(canonical(IDS)).digest(), hmac.digest(bytes(32), canonical(IDS), "sha256")}
-    to_parties = any(channels[j].letters or channels[j].received for j in channels if j)
-    return to_parties or bool(channels[0].received) or not digests.isdisjoint(channels[0].letters)
+    to_parties = any(channels[j].collected or channels[j].received for j in channels if j)
+    return to_parties or bool(channels[0].received) or not digests.isdisjoint(channels[0].collected)
 
 
 @pytest.mark.parametrize("odd", [None, 0, 2])
@@ -66,12 +66,12 @@ def test_one_bit_to_everybody(odd):
     found, channels = compared(ids)
     assert set(found.values()) == {odd is None}
     assert not leaks(channels)
-    assert [len(one) for one in channels[0].letters] == [32, 32, 32]
+    assert [len(one) for one in channels[0].collected] == [32, 32, 32]
     assert [note[2] for j in (1, 2, 3) for note in channels[j].notes] == [odd is None] * 3
 
 
 def test_hashes_are_of_no_use_in_another_run():
-    first, second = (compared([IDS, IDS], seed)[1][0].letters for seed in (0, 1))
+    first, second = (compared([IDS, IDS], seed)[1][0].collected for seed in (0, 1))
     assert not set(first) & set(second)
 
 

@@ -36,12 +36,23 @@ def run_role(channel: Channel, entropy: Entropy, role: Callable[[Party], T], lan
             ending.join()
         raise
     else:
-        for one in (channel, *lanes):
-            one.close()
+        _close((channel, *lanes))
         return result
     finally:
         if workers is not None:
             workers.shutdown()
+
+
+def _close(channels: Sequence[Channel]) -> None:
+    """Close all of them, then raise what was found on the first where something was left unread."""
+    problems = []
+    for channel in channels:
+        try:
+            channel.close()
+        except TransportError as error:
+            problems.append(error)
+    if problems:
+        raise problems[0]
 
 
 def run_threads(
