@@ -201,10 +201,7 @@ def encode_control(message: Control) -> bytes:
 def decode_control(raw: bytes | bytearray, peer: str) -> Control:
     try:
         return _decoder.decode(raw)
-    except (
-        ValueError,
-        RecursionError,
-    ) as error:  # not msgpack, another struct, not UTF-8; too deep
+    except (ValueError, RecursionError) as error:  # not msgpack, another struct, not UTF-8, nested deeply
         raise WrongType(f"{peer} sent a control message that cannot be read", peer) from error
 
 
