@@ -90,7 +90,8 @@ def run_threads(
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
+            while thread.is_alive():
+                thread.join(0.5)  # an interrupt that comes just before a join is noticed after it
     except BaseException:  # the caller was interrupted: end the others, too
         for channels in by_lane:
             for channel in channels:
