@@ -12,7 +12,7 @@ import pytest
 from coterie.errors import InputError, MaterialReused, PartyFailed, PeerLost, WrongType
 from coterie.local.threads import attributed, root_cause, run_role, run_threads
 from coterie.transport import Recording, memory_channels
-from tests.support import SeededEntropy, world
+from tests.support import SeededEntropy, one_interrupt, world
 from tests.transport.network import attempt
 
 pytestmark = pytest.mark.timeout(60)
@@ -148,7 +148,7 @@ def test_an_interrupted_run_ends():
             signal.pthread_kill(caller.ident, signal.SIGINT)
         me.channel.receive(1 if me.rank == 2 else 2, np.uint64, (4,))
 
-    with pytest.raises(KeyboardInterrupt):
+    with one_interrupt(), pytest.raises(KeyboardInterrupt):
         run_threads(world(2), role)
 
 
