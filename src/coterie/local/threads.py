@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -96,6 +97,10 @@ def run_threads(
         for channels in by_lane:
             for channel in channels:
                 channel.abort(channel.rank, "interrupted")
+        end = time.monotonic() + 5
+        for thread in threads:
+            if thread.is_alive():
+                thread.join(max(end - time.monotonic(), 0))
         raise
     if errors:
         party = root_cause({world.names[r]: e for r, e in errors.items()})

@@ -351,8 +351,8 @@ class Meeting:
             self._forget()
 
     def _see_off(self) -> None:
-        """Give a guest that TLS has refused a moment to read why: were its connection closed at once, with something
-        that it has sent unread, it would find it broken instead."""
+        """Give a guest that is refused a moment to read why: were its connection closed at once, with something that it
+        has sent unread, it would find it broken instead."""
         with self.changed:
             handle = self.guests[threading.current_thread()]
         end = time.monotonic() + FAREWELL
@@ -390,6 +390,9 @@ class Meeting:
             with self.changed:
                 if (sender, 0) not in self.taken:  # whoever is in already speaks for that peer
                     self._end(error)
+        except AuthenticationError:
+            sock.close()
+            self._see_off()
         except (EOFError, OSError, ValueError, CoterieError):  # gone before TLS began, or since
             sock.close()
 
