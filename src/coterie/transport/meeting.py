@@ -53,6 +53,8 @@ __all__ = ["MOST_LANES", "PROBE", "Listener", "Meeting", "Peer", "connect", "con
 HANDSHAKE, CROWD, FAREWELL = 10.0, 64, 0.5
 #: The most lanes that a peer may open.
 MOST_LANES = 128
+#: Seconds, when a peer goes away while others are waited for, for the reason to arrive here too.
+GRACE = 1.0
 #: Among the lanes on which this party waits for somebody: no lane yet.
 CONNECTING = -1
 
@@ -178,8 +180,11 @@ class Meeting:
                     self.changed.wait(min(LOOK, max(deadline - time.monotonic(), 0)))
                 if self.error is not None:
                     raise self.error
-            for inbox in self.inboxes.values():
-                self._look_at(inbox)
+            try:
+                for inbox in self.inboxes.values():
+                    self._look_at(inbox)
+            except PeerLost as error:
+                raise self._sooner(error) from None
             self._look_at_doors(world, deadline)
             missing = self._missing(wanted)
             if not missing:
@@ -199,6 +204,12 @@ class Meeting:
         """A peer that is missing, and why where people can do something about it."""
         elsewhere = self.world.names.index(name) in self.elsewhere
         return f"{name} (takes part in another study)" if elsewhere else name
+
+    def _sooner(self, error: PeerLost) -> Exception:
+        """A peer is gone. It may have heard first what this party is about to hear, that another one declines."""
+        with self.changed:
+            self.changed.wait_for(lambda: self.error is not None, GRACE)
+            return self.error or error
 
     def _look_at(self, inbox: Inbox) -> None:
         message = inbox.glance()
@@ -233,15 +244,17 @@ class Meeting:
     def _give_up(self, error: BaseException) -> None:
         """Tell those who are there, and close everything."""
         with self.changed:
-            self.error = self.error or PeerLost("this party gave up")
+            self.error = self.error or (error if isinstance(error, Exception) else PeerLost("this party gave up"))
+            outboxes, inboxes = list(self.outboxes.values()), list(self.inboxes.values())
+        farewell(outboxes, inboxes, self._last_word(error), self.patience)
+        self.close()
+
+    def _last_word(self, error: BaseException) -> Abort:
+        """What others hear of an error: whose fault it is, and its kind. What it says of files and addresses stays."""
         culprit = self.rank
         if isinstance(error, TransportError) and error.peer in self.world.names:
             culprit = self.world.names.index(error.peer)
-        message = Abort(culprit, type(error).__name__)  # what the error says, of files and addresses, stays here
-        with self.changed:
-            outboxes, inboxes = list(self.outboxes.values()), list(self.inboxes.values())
-        farewell(outboxes, inboxes, message, self.patience)
-        self.close()
+        return Abort(culprit, type(error).__name__)
 
     # -- dialling ----------------------------------------------------------------------------------------
 
@@ -249,12 +262,15 @@ class Meeting:
         try:
             for lane in lanes:
                 sock = self._dial(other, lane, deadline)
+                outbox = Outbox(sock, world, self.rank, other, lane, self.patience, self.waits)
                 with self.changed:
-                    if self.error is not None or self.stopped:
-                        sock.close()
-                        return
-                    self.outboxes[other, lane] = Outbox(sock, world, self.rank, other, lane, self.patience, self.waits)
-                    self.changed.notify_all()
+                    over = self.error or (PeerLost("this party has stopped") if self.stopped else None)
+                    if over is None:
+                        self.outboxes[other, lane] = outbox
+                        self.changed.notify_all()
+                if over is not None:
+                    farewell([outbox], [], self._last_word(over), self.patience)
+                    return
         except Exception as error:  # raised where somebody waits
             with self.changed:
                 self.error = self.error or error
@@ -271,9 +287,12 @@ class Meeting:
                     raise self.error or PeerLost("this party has stopped")
             left = max(deadline - time.monotonic(), 0.01)
             try:
-                return self._try(other, lane, left)
+                sock = self._try(other, lane, left)
+                self._note_elsewhere(other, False)
+                return sock
             except NotYet as again:
                 problem = again
+            self._note_elsewhere(other, str(problem) == ELSEWHERE)
             mute = (mute or time.monotonic()) if problem.mute else None
             if time.monotonic() + pause > deadline or (mute and time.monotonic() > mute + self.silence):
                 raise PeerUnreachable(f"{name} cannot be reached at {peer.host}:{peer.port} ({problem})", name)
@@ -287,18 +306,19 @@ class Meeting:
         sock = dial(peer, name, self.dialling, min(self.patience, HANDSHAKE), left)
         try:
             refusal = greet(sock, self.world, lane, self.rank, other, peer)
-            with self.changed:
-                if refusal is not None and refusal.reason == ELSEWHERE:
-                    self.elsewhere.add(other)
-                else:
-                    self.elsewhere.discard(other)
-                self.changed.notify_all()
             if refusal is not None:
                 raise NotYet(refusal.reason)
         except BaseException:
             sock.close()
             raise
         return sock
+
+    def _note_elsewhere(self, other: int, elsewhere: bool) -> None:
+        """Whether a peer takes part in another study, as the last attempt has shown."""
+        with self.changed:
+            if elsewhere != (other in self.elsewhere):
+                (self.elsewhere.add if elsewhere else self.elsewhere.discard)(other)
+                self.changed.notify_all()
 
     # -- answering ---------------------------------------------------------------------------------------
 
