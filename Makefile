@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-all lint format docs bench clean
+.PHONY: demo test test-all test-pythons lint format docs bench clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -19,6 +19,9 @@ test: $(STAMP)          ## all but the slow tests
 
 test-all: $(STAMP)      ## everything
 	$(BIN)/python -m pytest -n 2
+
+test-pythons: $(STAMP)  ## transport, study and estimator with every other Python that is promised and found here
+	.ci/pythons
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -38,5 +41,5 @@ bench: $(STAMP)         ## rounds beside the paper's; one table beside scikit-le
 	$(BIN)/python benchmarks/growth.py
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venvs .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
 import signal
 import threading
@@ -252,7 +251,8 @@ def test_9_protocol_violation(run, agreed, tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_10_interrupted(run, monkeypatch, number, tmp_path):
-    monkeypatch.setattr(progress.Progress, "waiting", lambda self, names: os.kill(os.getpid(), number))
+    once = iter([number])
+    monkeypatch.setattr(progress.Progress, "waiting", lambda self, names: [signal.raise_signal(n) for n in once])
     said = run()
     assert said.code == 10
     assert "started again, with all the others, the run goes on" in said.err

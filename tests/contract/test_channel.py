@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from coterie.errors import PeerLost, TransportError, WrongLength, WrongType
+from coterie.errors import FrameError, PeerLost, TransportError, WrongLength, WrongType
 from coterie.transport import Metered, Recording, memory, memory_channels, tls
 from coterie.transport.channel import CONTROL_LIMIT
 from tests.support import world
@@ -259,10 +259,48 @@ def test_an_abort_comes_after_what_was_sent_before(connect):
         expect_words(two, 1)
 
 
-def test_an_abort_names_the_culprit_although_a_third_party_tells(connect):
-    zero, one, two, _ = connect(3)
+@pytest.mark.parametrize("end", ["abort", "close"])
+def test_an_abort_names_the_culprit_although_a_third_party_tells(connect, end):
+    """If the culprit is gone: everybody sees that for itself."""
+    zero, one, two, three = connect(3)
+    three.abort(3, "ValueError") if end == "abort" else three.close()
     two.abort(3, "PeerLost")
     assert culprits((zero, one), 2) == ["P3", "P3"]
+
+
+def test_an_abort_is_believed_although_the_culprit_has_sent_much_that_is_not_read(connect):
+    zero, _, two, three = connect(3)
+    for number in range(20):
+        three.send(0, np.full(1 << 12, number, np.uint64))
+    three.abort(3, "ValueError")
+    two.abort(3, "PeerLost")
+    assert culprits((zero,), 2) == ["P3"]
+
+
+def test_who_blames_somebody_that_is_there_is_named_itself(connect):
+    """P2 lies. P3 is there and well, at P0 and at P1, and P3 itself is not told that it was lost."""
+    zero, one, two, three = connect(3)
+    two.abort(3, "PeerLost")
+    assert culprits((zero, one, three), 2) == ["P2", "P2", "P2"]
+
+
+def test_what_is_said_of_a_liar(connect):
+    zero, _, two, three = connect(3)
+    two.abort(3, "PeerLost")
+    with pytest.raises(PeerLost, match="P2 stopped and blames P3, who is still connected here"):
+        expect_words(zero, 2)
+    with pytest.raises(PeerLost, match="P2 stopped and blames this party"):
+        expect_words(three, 2)
+
+
+def test_a_liar_is_named_although_its_victim_stops_too(connect):
+    """P3 hears that it is blamed, and stops on account of P2: P0 finds the two against each other."""
+    zero, _, two, three = connect(3)
+    two.abort(3, "PeerLost")
+    three.abort(2, "PeerLost")
+    with pytest.raises(PeerLost, match="P2 and P3 stopped and blame each other") as caught:
+        expect_words(zero, 2)
+    assert caught.value.peer == "P2"
 
 
 def test_the_culprit_is_passed_on_from_one_to_the_next(connect):
@@ -283,8 +321,12 @@ def test_the_culprit_is_passed_on_from_one_to_the_next(connect):
 @pytest.mark.parametrize("due", ["note", "letter"])
 @pytest.mark.parametrize("stop", ["abort", "close"])
 def test_who_waits_for_a_note_or_a_letter_hears_of_the_end(connect, stop, due):
-    _, one, two, _ = connect(3)
-    one.close() if stop == "close" else one.abort(3, "PeerLost")
+    _, one, two, three = connect(3)
+    if stop == "close":
+        one.close()
+    else:
+        three.abort(3, "ValueError")
+        one.abort(3, "PeerLost")
     with pytest.raises(PeerLost) as caught:
         KINDS[due][1](two)
     assert caught.value.peer == ("P1" if stop == "close" else "P3")
@@ -320,8 +362,9 @@ def test_sending_to_a_peer_that_closed(connect, what):
 
 
 def test_sending_to_a_peer_that_stopped_names_the_culprit_it_named(connect):
-    _, one, two, _ = connect(3)
+    _, one, two, three = connect(3)
     two.send(1, WORDS)
+    three.abort(3, "ValueError")
     two.abort(3, "PeerLost")
     with pytest.raises(PeerLost) as caught:
         until_it_fails(one.send, 2, WORDS)
@@ -345,6 +388,55 @@ def test_closing_twice_is_closing_once(connect):
     one.close()
     one.abort(2, "too late")
     assert culprits((two,), 1) == ["P1"]
+
+
+# -- nothing is left unread ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", KINDS)
+def test_what_nobody_asked_for_is_found_when_all_is_done(connect, what):
+    """The leak of a role that sends something on the side: whoever gets it says who it was, and has closed in order."""
+    _, one, two = connect(2)
+    KINDS[what][0](one)
+    one.close()  # so that it has arrived
+    with pytest.raises(FrameError, match="sent something that nobody asked for") as caught:
+        two.close()
+    assert caught.value.peer == "P1"
+    two.close()
+
+
+def test_what_was_asked_for_and_a_word_too_many(connect):
+    _, one, two = connect(2)
+    one.send(2, WORDS)
+    one.post(2, b"by the way")
+    one.close()
+    assert (expect_words(two, 1) == WORDS).all()
+    with pytest.raises(FrameError, match="P1 sent something that nobody asked for"):
+        two.close()
+
+
+def test_nothing_is_wrong_where_everything_was_read(connect):
+    channels = connect(2)
+    for kind in KINDS.values():
+        kind[0](channels[1])
+        kind[1](channels[2])
+    for channel in channels:
+        channel.close()
+
+
+def test_the_end_of_a_peer_is_nothing_that_was_sent(connect):
+    """Whoever closes before, or stops when all is done here, has not sent anything."""
+    zero, one, two = connect(2)
+    one.close()
+    zero.abort(0, "ValueError")
+    two.close()
+
+
+def test_a_party_that_stops_does_not_look_at_what_is_unread(connect):
+    _, one, two = connect(2)
+    one.send(2, WORDS)
+    one.close()
+    two.abort(2, "ValueError")
 
 
 def test_a_channel_that_is_closed_neither_sends_nor_receives(connect):

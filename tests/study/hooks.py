@@ -243,7 +243,7 @@ def record(path: str) -> None:
     before(Outbox, "put", lambda box, kind, body, stamp: keep(Frame(box.session, box.lane, box.to, kind, bytes(body))))
     before(
         meeting,
-        "_say",
+        "say",
         lambda sock, world, sender, to, message: keep(Frame(world.session, 0, to, 0, encode_control(message))),
     )
 

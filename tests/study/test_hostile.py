@@ -99,7 +99,7 @@ def greeted(study: Study, letter: bytes, rank: int = 1, purpose: str = "fit", ro
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         for channel in channels:
-            channel.close()
+            channel.abort(channel.rank, "over")
         assert peak < 8 << 20, f"{peak:,} bytes were set aside"
     return None
 
@@ -224,7 +224,7 @@ def test_a_precision_that_does_not_fit(study, bits):
         agree_on_run(channels[0], study, "predict", greeting(study, "predict", 0, 1))
     assert caught.value.peer == "a"
     for channel in channels:
-        channel.close()
+        channel.abort(channel.rank, "over")
 
 
 @pytest.mark.parametrize("least", [MOST_LEAST + 1, 1 << 63, (1 << 63) - 1])
@@ -261,7 +261,7 @@ def proposed(study: Study, proposal: Callable[[Any], bytes], rank: int) -> Excep
         error = following.exception(20)
         leading.result(20)
     for channel in channels:
-        channel.close()
+        channel.abort(channel.rank, "over")
     return error
 
 
@@ -608,14 +608,6 @@ class Bad:
         self.mouths[rank].sendall(self.door.frame(rank, encode_control(Letter(body)), sequence))
 
 
-def another_session(bad: Bad) -> None:
-    mouth = bad.speak(2, Header(CONTROL, 0, 2, 1, bytes(16), 0, 0, Stamp()).pack())
-    header = Header.unpack(read_exactly(mouth, HEADER_BYTES), "alice")
-    refusal = decode_control(bytearray(read_exactly(mouth, header.length)), "alice")
-    assert isinstance(refusal, Refusal)
-    assert "another session" in refusal.reason
-
-
 def another_version(bad: Bad) -> None:
     mouth = bad.speak(2, b"cote\x07" + bad.door.hello(2)[5:])
     header = Header.unpack(read_exactly(mouth, HEADER_BYTES), "alice")
@@ -635,7 +627,7 @@ def many_probes(bad: Bad) -> None:
     for _ in range(50):
         with bad.speak(2, bad.door.hello(2, PROBE)) as mouth:
             assert read_exactly(mouth, HEADER_BYTES)
-    another_session(bad)
+    another_version(bad)
 
 
 def wide_frame(bad: Bad) -> None:
@@ -690,7 +682,6 @@ def array_for_greeting(bad: Bad) -> None:
 
 
 DEEDS = (
-    another_session,
     another_version,
     many_hellos,
     many_probes,
@@ -706,7 +697,7 @@ DEEDS = (
 
 
 #: What may as well be a peer with another study or version, and is said to be (4).
-MISUNDERSTOOD = (another_session, another_version, many_hellos, many_probes, garbage_frame)
+MISUNDERSTOOD = (another_version, many_hellos, many_probes, garbage_frame)
 
 
 @pytest.mark.parametrize("deed", DEEDS, ids=lambda deed: deed.__name__)
@@ -741,6 +732,23 @@ def test_a_peer_gone_bad_is_named(ready, deed):
     assert (last["event"], last["code"]) == ("stopped", code)
     assert last["peer"] == "bob" or code == 4
     assert not ready.at("alice", "results").exists()
+
+
+def test_another_study_of_a_participant_ends_no_waiting(ready):
+    """Bob has started another study, or asks about one: only that connection is refused. Then he comes for this one."""
+    alice = waits(ready, "alice")
+    door, own = Target(ready.study, "alice"), raw_context(False, key_of(ready, "bob"), TLS)
+    for lane in (0, 1, PROBE):
+        with door.secured(own) as mouth:
+            mouth.sendall(Header(CONTROL, lane, 1, 0, bytes(16), 0, 0, Stamp()).pack())
+            header = Header.unpack(read_exactly(mouth, HEADER_BYTES), "alice")
+            if lane != PROBE:
+                refusal = decode_control(bytearray(read_exactly(mouth, header.length)), "alice")
+                assert refusal == Refusal(True, "it takes part in another study")
+    assert alice.poll() is None, ready.said()
+    ready.start("bob")
+    ready.start("helper")
+    assert ready.finish_all() == {"alice": 0, "bob": 0, "helper": 0}, ready.said()
 
 
 class Rotten:

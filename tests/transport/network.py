@@ -9,6 +9,7 @@ import socket
 import ssl
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,10 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from coterie.errors import FrameError
 from coterie.transport import HEADER_BYTES, Channel, Stamp, World
 from coterie.transport.certificates import Credentials, create_credentials
-from coterie.transport.channel import CONTROL, Header, dtype_code
-from coterie.transport.meeting import Listener, Peer, connect, connect_lanes
+from coterie.transport.channel import CONTROL, Header, Heartbeat, dtype_code, encode_control
+from coterie.transport.meeting import Listener, Peer, connect_lanes
 from coterie.transport.tls import TlsChannel
 
 #: The session of the rogue (rank 0) and the honest party (rank 1).
@@ -51,6 +53,14 @@ def together(*calls: Callable[[], Any]) -> list[Any]:
     return [made.result() for made in attempt(*calls)]
 
 
+def wait_until(done: Callable[[], bool], what: str, within: float = 60.0) -> None:
+    """Wait for something that another thread brings about."""
+    end = time.monotonic() + within
+    while not done():
+        assert time.monotonic() < end, f"{what}: waited {within:g} seconds"
+        time.sleep(0.01)
+
+
 def peer_of(listener: Listener, name: str) -> Peer:
     return Peer(listener.host, listener.port, credentials(name).certificate)
 
@@ -61,6 +71,7 @@ def connecting(
     patience: float = 10.0,
     own: dict[str, Credentials] | None = None,
     lanes: int = 1,
+    progress: float | None = None,
 ) -> list[functools.partial[list[TlsChannel]]]:
     """By rank, the call that connects it. `own`: who shows something else than the pinned certificate."""
     listeners = [Listener() for _ in world.names]
@@ -77,19 +88,22 @@ def connecting(
             listener=listeners[rank],
             timeout=timeout,
             patience=patience,
+            progress=progress,
         )
         for rank, name in enumerate(world.names)
     ]
 
 
-def tls_channels(world: World, patience: float = 10.0) -> list[TlsChannel]:
+def tls_channels(world: World, patience: float = 10.0, progress: float | None = None) -> list[TlsChannel]:
     """A channel for every rank, all connected."""
-    return tls_lanes(world, 1, patience)[0]
+    return tls_lanes(world, 1, patience, progress)[0]
 
 
-def tls_lanes(world: World, lanes: int, patience: float = 10.0) -> list[list[TlsChannel]]:
+def tls_lanes(
+    world: World, lanes: int, patience: float = 10.0, progress: float | None = None
+) -> list[list[TlsChannel]]:
     """By lane, a channel for every rank."""
-    by_rank = together(*connecting(world, patience=patience, lanes=lanes))
+    by_rank = together(*connecting(world, patience=patience, lanes=lanes, progress=progress))
     return [list(channels) for channels in zip(*by_rank, strict=True)]
 
 
@@ -185,20 +199,44 @@ def meet(rogues: Listener, honest: Listener) -> Rogue:
 
 
 @contextlib.contextmanager
-def duel(patience: float = 10.0) -> Iterator[tuple[TlsChannel, Rogue]]:
+def duel(patience: float = 10.0, progress: float | None = None) -> Iterator[tuple[TlsChannel, Rogue]]:
     """The honest party's channel, and the rogue it is connected with."""
     rogues, honest = Listener(), Listener()
     peers = [peer_of(rogues, "Rogue"), peer_of(honest, "Honest")]
     with ThreadPoolExecutor(1) as pool:
-        connected = pool.submit(connect, DUEL, 1, credentials("Honest"), peers, honest, 20.0, patience)
+        connected = pool.submit(
+            connect_lanes, 1, DUEL, 1, credentials("Honest"), peers, honest, 20.0, patience, progress
+        )
         rogue = meet(rogues, honest)
-        channel = connected.result()
+        (channel,) = connected.result()
     rogues.close()
     try:
         yield channel, rogue
     finally:
-        channel.close()
+        with contextlib.suppress(FrameError):  # what a rogue has sent need not have been read
+            channel.close()
         rogue.close()
+
+
+@contextlib.contextmanager
+def beating(rogue: Rogue, **says: bool) -> Iterator[None]:
+    """The rogue sends heartbeats, and nothing else."""
+    done = threading.Event()
+
+    def chatter() -> None:
+        sequence = 0
+        with contextlib.suppress(OSError):
+            while not done.wait(0.05):
+                rogue.control(encode_control(Heartbeat(**says)), sequence=sequence)
+                sequence += 1
+
+    with ThreadPoolExecutor(1) as pool:
+        talking = pool.submit(chatter)
+        try:
+            yield
+        finally:
+            done.set()
+        talking.result()
 
 
 def open_handles() -> set[str]:
@@ -215,8 +253,8 @@ def nothing_left() -> Iterator[None]:
     """Fail if a thread, a socket or a pipe outlives the block."""
     threads, handles = set(threading.enumerate()), open_handles()
     yield
-    started = set(threading.enumerate()) - threads
-    for thread in started:
-        thread.join(5)
-    assert [thread.name for thread in started if thread.is_alive()] == []
+    end = time.monotonic() + 10
+    while set(threading.enumerate()) - threads and time.monotonic() < end:  # some may only be about to start
+        time.sleep(0.01)
+    assert [thread.name for thread in set(threading.enumerate()) - threads] == []
     assert open_handles() <= handles

@@ -50,3 +50,38 @@ def test_notes_pass_through_and_are_kept_apart():
     assert two.hear(1) is True
     assert one.notes == two.notes == [(1, 2, True)]
     assert one.frames == two.frames == []
+
+
+def test_letters_are_kept_at_both_ends():
+    """A share that is posted as a letter must not go unseen."""
+    _, one, two = recorded()
+    one.post(2, b"a share of mine")
+    assert two.collect(1) == b"a share of mine"
+    assert one.letters == two.letters == [(1, 2, b"a share of mine")]
+    assert one.frames == one.notes == []
+
+
+def test_everything_is_kept_in_order():
+    _, one, two = recorded()
+    one.post(2, b"first")
+    one.send(2, np.array([7], np.uint8))
+    one.tell(2, False)
+    two.collect(1)
+    two.receive(1, np.uint8, (1,))
+    two.hear(1)
+    two.post(1, b"last")
+    one.collect(2)
+    one.abort(2, "ValueError")
+    told = [(e.verb, e.sender, e.receiver) for e in one.events]
+    assert told == [("post", 1, 2), ("send", 1, 2), ("tell", 1, 2), ("collect", 2, 1), ("abort", 1, None)]
+    assert [e.verb for e in two.events] == ["collect", "receive", "hear", "post"]
+    assert one.events[0].content == b"first"
+    assert one.events[1].content.tolist() == [7]
+    assert one.events[2].content is False
+    assert one.events[4].content == (2, "ValueError")
+
+
+def test_an_event_does_not_print_its_content():
+    _, one, _ = recorded()
+    one.post(2, b"123456789")
+    assert "123456789" not in repr(one.events)

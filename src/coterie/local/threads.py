@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -36,12 +37,23 @@ def run_role(channel: Channel, entropy: Entropy, role: Callable[[Party], T], lan
             ending.join()
         raise
     else:
-        for one in (channel, *lanes):
-            one.close()
+        _close((channel, *lanes))
         return result
     finally:
         if workers is not None:
             workers.shutdown()
+
+
+def _close(channels: Sequence[Channel]) -> None:
+    """Close all of them, then raise what was found on the first where something was left unread."""
+    problems = []
+    for channel in channels:
+        try:
+            channel.close()
+        except TransportError as error:
+            problems.append(error)
+    if problems:
+        raise problems[0]
 
 
 def run_threads(
@@ -79,11 +91,16 @@ def run_threads(
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
+            while thread.is_alive():
+                thread.join(0.5)  # an interrupt that comes just before a join is noticed after it
     except BaseException:  # the caller was interrupted: end the others, too
         for channels in by_lane:
             for channel in channels:
                 channel.abort(channel.rank, "interrupted")
+        end = time.monotonic() + 5
+        for thread in threads:
+            if thread.is_alive():
+                thread.join(max(end - time.monotonic(), 0))
         raise
     if errors:
         party = root_cause({world.names[r]: e for r, e in errors.items()})

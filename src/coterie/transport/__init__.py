@@ -3,11 +3,12 @@
 from coterie.transport.channel import HEADER_BYTES, Channel, Stamp, World
 from coterie.transport.memory import MemoryChannel, memory_channels
 from coterie.transport.metering import Metered, Tally, Traffic, metered
-from coterie.transport.recording import Frame, Recording
+from coterie.transport.recording import Event, Frame, Recording
 
 __all__ = [
     "HEADER_BYTES",
     "Channel",
+    "Event",
     "Frame",
     "MemoryChannel",
     "Metered",

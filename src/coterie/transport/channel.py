@@ -5,7 +5,7 @@
     tell(to, value), hear(sender)     a public bit, as a control message of fixed size
     post(to, body), collect(sender)   a few public bytes, as a control message: while roles agree what to run
     abort(culprit, reason)            tell every peer that this party stops, and who is to blame
-    close()
+    close()                           in order; what a peer has sent that nobody asked for is an error then
 
 A channel is one *lane*: connections of its own to every peer, for one thread. Lanes of one session
 run side by side.
@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,7 +31,7 @@ import msgspec
 import numpy as np
 from numpy.typing import DTypeLike
 
-from coterie.errors import PeerLost, WrongLength, WrongSequence, WrongSession, WrongType
+from coterie.errors import FrameError, PeerLost, TransportError, WrongLength, WrongSequence, WrongSession, WrongType
 
 if TYPE_CHECKING:
     from coterie.ring import Array
@@ -140,11 +140,13 @@ class Header(NamedTuple):
             raise WrongLength(f"{peer} announced {self.length} bytes where {expected.length} were due", peer)
 
 
-class Heartbeat(msgspec.Struct, tag="heartbeat", frozen=True):
-    """Still here; sent when there was nothing else to send for a while."""
+class Heartbeat(msgspec.Struct, tag="heartbeat", frozen=True, forbid_unknown_fields=True):
+    """Still here; sent when there was nothing else to send for a while. `waits`: the sender itself waits for a peer."""
+
+    waits: bool = False
 
 
-class Abort(msgspec.Struct, tag="abort", frozen=True):
+class Abort(msgspec.Struct, tag="abort", frozen=True, forbid_unknown_fields=True):
     """The sender stops. `culprit` is the rank of the party where the trouble started."""
 
     culprit: int
@@ -154,23 +156,23 @@ class Abort(msgspec.Struct, tag="abort", frozen=True):
         _make_plain(self)
 
 
-class Goodbye(msgspec.Struct, tag="goodbye", frozen=True):
+class Goodbye(msgspec.Struct, tag="goodbye", frozen=True, forbid_unknown_fields=True):
     """The sender is done and closes in order."""
 
 
-class Note(msgspec.Struct, tag="note", frozen=True):
+class Note(msgspec.Struct, tag="note", frozen=True, forbid_unknown_fields=True):
     """A public bit, always of the same size: the stop bit, for a helper that receives nothing else."""
 
     value: bool
 
 
-class Letter(msgspec.Struct, tag="letter", frozen=True):
+class Letter(msgspec.Struct, tag="letter", frozen=True, forbid_unknown_fields=True):
     """A few bytes that roles agree by before the protocols begin."""
 
     body: bytes
 
 
-class Refusal(msgspec.Struct, tag="refusal", frozen=True):
+class Refusal(msgspec.Struct, tag="refusal", frozen=True, forbid_unknown_fields=True):
     """A connection is not wanted: for now (`busy`), or for the reason given."""
 
     busy: bool
@@ -186,6 +188,8 @@ def _make_plain(message: Abort | Refusal) -> None:
     msgspec.structs.force_setattr(message, "reason", plain)
 
 
+#: None of these holds a list or another message, and none has a field that is not known here: what is nested is refused
+#: at its first level, however deep it goes.
 Control = Heartbeat | Abort | Goodbye | Note | Letter | Refusal
 _decoder: msgspec.msgpack.Decoder[Control] = msgspec.msgpack.Decoder(Control)
 
@@ -197,7 +201,7 @@ def encode_control(message: Control) -> bytes:
 def decode_control(raw: bytes | bytearray, peer: str) -> Control:
     try:
         return _decoder.decode(raw)
-    except (ValueError, RecursionError) as error:  # not msgpack, another struct, not UTF-8; nested too deeply
+    except (ValueError, RecursionError) as error:  # not msgpack, another struct, not UTF-8, nested deeply
         raise WrongType(f"{peer} sent a control message that cannot be read", peer) from error
 
 
@@ -216,18 +220,47 @@ def dtype_code(dtype: DTypeLike) -> int:
     return code
 
 
-def raise_for_control(message: Control, peer: str, world: World) -> None:
-    """What a control message means to somebody who waits for an array: trouble, unless a heartbeat."""
+#: How this party sees to a peer that another one blames: its last words if it has stopped, None if it is still there,
+#: an error if it is gone.
+Look = Callable[[int], Abort | None]
+
+
+def trouble(message: Control | None, sender: int, rank: int, world: World, look: Look) -> TransportError:
+    """What a control message means to somebody who waits for something else."""
+    peer = world.names[sender]
     if isinstance(message, Abort):
-        known = 0 <= message.culprit < len(world.names)
-        culprit = world.names[message.culprit] if known else peer
-        if culprit == peer:
-            raise PeerLost(f"{peer} stopped: {message.reason}", culprit)
-        raise PeerLost(f"{culprit} was lost: {peer} reports {message.reason}", culprit)
+        return blamed(message, sender, rank, world, look)
     if isinstance(message, Goodbye):
-        raise PeerLost(f"{peer} has finished while this party still waits for it", peer)
-    if not isinstance(message, Heartbeat):
-        raise WrongType(f"{peer} sent a {type(message).__name__.lower()} where something else was due", peer)
+        return PeerLost(f"{peer} has finished while this party still waits for it", peer)
+    return WrongType(f"{peer} sent a {type(message).__name__.lower()} where something else was due", peer)
+
+
+def blamed(message: Abort, sender: int, rank: int, world: World, look: Look) -> PeerLost:
+    """The error for a peer that stops and says on whose account. It is believed of itself; of others only what this
+    party can see as well. If the one it blames is there and well, the one to blame is who said so."""
+    teller, tellers = sender, {sender}
+    while True:
+        name, accused = world.names[teller], message.culprit
+        if accused == rank:
+            return PeerLost(f"{name} stopped and blames this party: {message.reason}", name)
+        if accused == teller or accused not in world.peers(rank):
+            return PeerLost(f"{name} stopped: {message.reason}", name)
+        other = world.names[accused]
+        try:
+            said = look(accused)
+        except TransportError:
+            return PeerLost(f"{other} was lost: {name} reports {message.reason}", other)
+        if said is None:
+            return PeerLost(f"{name} stopped and blames {other}, who is still connected here ({message.reason})", name)
+        tellers.add(accused)
+        if said.culprit != accused and said.culprit in tellers:
+            return PeerLost(f"{name} and {other} stopped and blame each other ({message.reason})", name)
+        message, teller = said, accused  # the accused has stopped, and says on whose account
+
+
+def unasked(peer: str) -> FrameError:
+    """The error for what a peer has sent that nobody has read when all is done."""
+    return FrameError(f"{peer} sent something that nobody asked for", peer)
 
 
 class Channel(ABC):

@@ -1,9 +1,8 @@
 """How the roles of a run find each other: everybody listens, everybody dials, certificates are pinned.
 
-A connection begins with a TLS 1.3 handshake in which both sides show their certificate, a hello of the one who
-dials (a header with nothing behind it that names the lane), and an answer: the same back, or a refusal that says
-why. Whoever is not one of the agreed peers is turned away and changes nothing. A peer that is not there yet is
-dialled again and again; one that was there and goes away ends the meeting, by name.
+How a connection begins, `hello` says. Whoever is not one of the agreed peers is turned away and changes nothing, and
+so is a peer that comes for another study. A peer that is not there yet, or is busy, is dialled again and again. If a
+connected peer disconnects, or if one says that it will not take part, the meeting ends with an error that names it.
 """
 
 from __future__ import annotations
@@ -14,12 +13,9 @@ import random
 import select
 import socket
 import ssl
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import IO
+from collections.abc import Callable, Sequence
 
 from coterie.errors import (
     AuthenticationError,
@@ -29,42 +25,38 @@ from coterie.errors import (
     PeerUnreachable,
     TransportError,
     WrongSession,
-    WrongType,
 )
 from coterie.transport.certificates import Credentials, fingerprint
-from coterie.transport.channel import (
-    CONTROL,
-    CONTROL_LIMIT,
-    HEADER_BYTES,
-    Abort,
-    Header,
-    Letter,
-    Refusal,
-    Stamp,
-    World,
-    decode_control,
-    encode_control,
-    letter,
-    raise_for_control,
+from coterie.transport.channel import CONTROL_LIMIT, Abort, Header, Refusal, World, letter, trouble
+from coterie.transport.hello import (
+    DECLINE,
+    ELSEWHERE,
+    PROBE,
+    NotYet,
+    Peer,
+    check_hello,
+    context,
+    dial,
+    greet,
+    hello,
+    read_hello,
+    say,
 )
-from coterie.transport.tls import LOOK, Inbox, Outbox, TlsChannel, farewell
+from coterie.transport.inbox import Inbox
+from coterie.transport.tls import LOOK, Outbox, TlsChannel, farewell, time_to_watch
+from coterie.transport.visits import decline, probe
 
-__all__ = ["MOST_LANES", "Listener", "Meeting", "Peer", "connect", "connect_lanes", "probe"]
+__all__ = ["MOST_LANES", "PROBE", "Listener", "Meeting", "Peer", "connect", "connect_lanes", "decline", "probe"]
 
 #: The most that a handshake may take, in seconds, and the most strangers that may be at it; seconds for a refused one
 #: to hear of it.
 HANDSHAKE, CROWD, FAREWELL = 10.0, 64, 0.5
-#: The most lanes that a peer may open, and the lane of those who only ask who is there.
-MOST_LANES, PROBE = 128, 0xFFFF
-
-
-@dataclass(frozen=True)
-class Peer:
-    """Where a party listens and the certificate it must show."""
-
-    host: str
-    port: int
-    certificate: str
+#: The most lanes that a peer may open.
+MOST_LANES = 128
+#: Seconds, when a peer goes away while others are waited for, for the reason to arrive here too.
+GRACE = 1.0
+#: Among the lanes on which this party waits for somebody: no lane yet.
+CONNECTING = -1
 
 
 class Listener:
@@ -92,10 +84,13 @@ class Meeting:
         patience: float = 10.0,
         lanes: int = MOST_LANES,
         card: Callable[[], bytes] = bytes,
+        progress: float | None = None,
     ) -> None:
         """`peers` by rank; `patience`: seconds that a peer may be silent; `lanes`: the most that a peer may open, 0 if
-        questions are answered and no more; `card`: what to tell those who only ask."""
+        questions are answered and no more; `card`: what to tell those who only ask; `progress`: seconds for which
+        nothing but heartbeats may come of a peer that is waited for, 30 times `patience` unless told."""
         self.world, self.rank, self.peers, self.patience = world, rank, peers, patience
+        self.progress = progress
         self.listener, self.lanes, self.card = listener, lanes, card
         listener.socket.setblocking(False)  # who was announced may be gone when it is asked in
         certificates = [peers[r].certificate for r in world.peers(rank)]
@@ -107,6 +102,8 @@ class Meeting:
         self.accepted: dict[tuple[int, int], ssl.SSLSocket] = {}
         self.taken: set[tuple[int, int]] = set()
         self.asked: set[int] = set()
+        self.elsewhere: set[int] = set()  # peers that take part in another study now
+        self.waits: set[int] = set()  # lanes on which this party waits for somebody
         self.outboxes: dict[tuple[int, int], Outbox] = {}
         self.inboxes: dict[tuple[int, int], Inbox] = {}
         self.error: Exception | None = None
@@ -141,6 +138,7 @@ class Meeting:
         ]
         for thread in threads:
             thread.start()
+        self.waits.add(CONNECTING)
         try:
             self._wait(wanted, world, deadline, waiting)
         except BaseException as error:
@@ -148,6 +146,8 @@ class Meeting:
             if isinstance(error, PeerUnreachable) and any(inbox.peer == error.peer for inbox in self.inboxes.values()):
                 raise PeerLost(str(error), error.peer) from error  # it was there
             raise
+        finally:
+            self.waits.discard(CONNECTING)
         return [
             TlsChannel(
                 world,
@@ -156,6 +156,7 @@ class Meeting:
                 {j: self.inboxes[j, lane] for j in world.peers(self.rank)},
                 self.patience,
                 lane,
+                self.waits,
             )
             for lane in lanes
         ]
@@ -173,31 +174,54 @@ class Meeting:
                 for one in wanted:
                     if one in self.accepted and one not in self.inboxes:
                         sock = self.accepted.pop(one)
-                        self.inboxes[one] = Inbox(sock, world, one[0], self.rank, one[1], self.patience)
+                        box = Inbox(sock, world, one[0], self.rank, one[1], self.patience, self.progress)
+                        self.inboxes[one] = box
                 if self.error is None and self._missing(wanted):
                     self.changed.wait(min(LOOK, max(deadline - time.monotonic(), 0)))
                 if self.error is not None:
                     raise self.error
-            for inbox in self.inboxes.values():
-                self._look_at(inbox)
+            try:
+                for inbox in self.inboxes.values():
+                    self._look_at(inbox)
+            except PeerLost as error:
+                raise self._sooner(error) from None
             self._look_at_doors(world, deadline)
             missing = self._missing(wanted)
             if not missing:
                 return
-            if missing != told and waiting is not None:
-                waiting(missing)
-                told = missing
+            described = [self._describe(name) for name in missing]
+            if described != told and waiting is not None:
+                waiting(described)
+                told = described
             if time.monotonic() >= deadline:
-                raise PeerUnreachable(f"{', '.join(missing)} did not connect in time", missing[0])
+                raise PeerUnreachable(f"{', '.join(described)} did not connect in time", missing[0])
 
     def _missing(self, wanted: list[tuple[int, int]]) -> list[str]:
         open_ends = [one[0] for one in wanted if one not in self.inboxes or one not in self.outboxes]
         return [self.world.names[j] for j in dict.fromkeys(open_ends)]
 
+    def _describe(self, name: str) -> str:
+        """A peer that is missing, and why where people can do something about it."""
+        elsewhere = self.world.names.index(name) in self.elsewhere
+        return f"{name} (takes part in another study)" if elsewhere else name
+
+    def _sooner(self, error: PeerLost) -> Exception:
+        """A peer is gone. It may have heard first what this party is about to hear, that another one declines."""
+        with self.changed:
+            self.changed.wait_for(lambda: self.error is not None, GRACE)
+            return self.error or error
+
     def _look_at(self, inbox: Inbox) -> None:
         message = inbox.glance()
         if message is not None:
-            raise_for_control(message, inbox.peer, self.world)
+            raise trouble(message, inbox.sender, self.rank, self.world, self._look_for)
+
+    def _look_for(self, accused: int) -> Abort | None:
+        """See to a peer that another one blames; here, it may never have come."""
+        for inbox in self.inboxes.values():
+            if inbox.sender == accused:
+                return inbox.watch(time_to_watch(self.patience))
+        raise PeerUnreachable(f"{self.world.names[accused]} is not there", self.world.names[accused])
 
     def _look_at_doors(self, world: World, deadline: float) -> None:
         """Peers that have let this one in. If one went away before it dialled, another process may come in its place:
@@ -220,15 +244,17 @@ class Meeting:
     def _give_up(self, error: BaseException) -> None:
         """Tell those who are there, and close everything."""
         with self.changed:
-            self.error = self.error or PeerLost("this party gave up")
+            self.error = self.error or (error if isinstance(error, Exception) else PeerLost("this party gave up"))
+            outboxes, inboxes = list(self.outboxes.values()), list(self.inboxes.values())
+        farewell(outboxes, inboxes, self._last_word(error), self.patience)
+        self.close()
+
+    def _last_word(self, error: BaseException) -> Abort:
+        """What others hear of an error: whose fault it is, and its kind. What it says of files and addresses stays."""
         culprit = self.rank
         if isinstance(error, TransportError) and error.peer in self.world.names:
             culprit = self.world.names.index(error.peer)
-        message = Abort(culprit, str(error) if isinstance(error, CoterieError) else type(error).__name__)
-        with self.changed:
-            outboxes, inboxes = list(self.outboxes.values()), list(self.inboxes.values())
-        farewell(outboxes, inboxes, message, self.patience)
-        self.close()
+        return Abort(culprit, type(error).__name__)
 
     # -- dialling ----------------------------------------------------------------------------------------
 
@@ -236,44 +262,63 @@ class Meeting:
         try:
             for lane in lanes:
                 sock = self._dial(other, lane, deadline)
+                outbox = Outbox(sock, world, self.rank, other, lane, self.patience, self.waits)
                 with self.changed:
-                    if self.error is not None or self.stopped:
-                        sock.close()
-                        return
-                    self.outboxes[other, lane] = Outbox(sock, world, self.rank, other, lane, self.patience)
-                    self.changed.notify_all()
+                    over = self.error or (PeerLost("this party has stopped") if self.stopped else None)
+                    if over is None:
+                        self.outboxes[other, lane] = outbox
+                        self.changed.notify_all()
+                if over is not None:
+                    farewell([outbox], [], self._last_word(over), self.patience)
+                    return
         except Exception as error:  # raised where somebody waits
             with self.changed:
                 self.error = self.error or error
                 self.changed.notify_all()
 
     def _dial(self, other: int, lane: int, deadline: float) -> ssl.SSLSocket:
-        """Connect to a peer, again and again until the deadline while it is not there; a refusal is final, and so
-        is a port that is open, with nobody answering, for as long as a peer may be silent."""
+        """Connect to a peer, again and again until the deadline while it is not there or busy; a refusal for good is
+        final, and so is a port that takes connections, with nobody answering, for as long as a peer may be silent."""
         peer, name, pause = self.peers[other], self.world.names[other], 0.01
-        silent: float | None = None
+        mute: float | None = None  # since when nobody answers
         while True:
             with self.changed:
                 if self.error is not None or self.stopped:
                     raise self.error or PeerLost("this party has stopped")
             left = max(deadline - time.monotonic(), 0.01)
-            sock, problem = _dialled(peer, name, self.dialling, min(self.patience, HANDSHAKE), left)
-            silent = (silent or time.monotonic()) if isinstance(problem, TimeoutError) else None
-            if sock is not None:
-                try:
-                    refusal = _greet(sock, self.world, lane, self.rank, other, peer)
-                except BaseException:
-                    sock.close()
-                    raise
-                if refusal is None:
-                    return sock
-                sock.close()
-                problem = refusal.reason
-            if time.monotonic() + pause > deadline or (silent and time.monotonic() > silent + self.silence):
+            try:
+                sock = self._try(other, lane, left)
+                self._note_elsewhere(other, False)
+                return sock
+            except NotYet as again:
+                problem = again
+            self._note_elsewhere(other, str(problem) == ELSEWHERE)
+            mute = (mute or time.monotonic()) if problem.mute else None
+            if time.monotonic() + pause > deadline or (mute and time.monotonic() > mute + self.silence):
                 raise PeerUnreachable(f"{name} cannot be reached at {peer.host}:{peer.port} ({problem})", name)
             with self.changed:
                 self.changed.wait_for(lambda: self.error or self.stopped, pause)
             pause = min(2 * pause, 1.0)
+
+    def _try(self, other: int, lane: int, left: float) -> ssl.SSLSocket:
+        """One attempt to connect to a peer."""
+        peer, name = self.peers[other], self.world.names[other]
+        sock = dial(peer, name, self.dialling, min(self.patience, HANDSHAKE), left)
+        try:
+            refusal = greet(sock, self.world, lane, self.rank, other, peer)
+            if refusal is not None:
+                raise NotYet(refusal.reason)
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+
+    def _note_elsewhere(self, other: int, elsewhere: bool) -> None:
+        """Whether a peer takes part in another study, as the last attempt has shown."""
+        with self.changed:
+            if elsewhere != (other in self.elsewhere):
+                (self.elsewhere.add if elsewhere else self.elsewhere.discard)(other)
+                self.changed.notify_all()
 
     # -- answering ---------------------------------------------------------------------------------------
 
@@ -326,8 +371,8 @@ class Meeting:
             self._forget()
 
     def _see_off(self) -> None:
-        """Give a guest that TLS has refused a moment to read why: were its connection closed at once, with something
-        that it has sent unread, it would find it broken instead."""
+        """Give a guest that is refused a moment to read why: were its connection closed at once, with something that it
+        has sent unread, it would find it broken instead."""
         with self.changed:
             handle = self.guests[threading.current_thread()]
         end = time.monotonic() + FAREWELL
@@ -358,38 +403,72 @@ class Meeting:
             if sender is None:
                 raise AuthenticationError("a stranger connected")
             self._answer(sock, sender)
-        except FrameError as error:  # an authenticated peer of another session or version: worth a word here too
+        except FrameError as error:  # an authenticated peer that cannot be understood: worth a word here too
             with contextlib.suppress(OSError):
-                _say(sock, self.world, self.rank, sender or 0, Refusal(False, str(error)))
+                say(sock, self.world, self.rank, sender or 0, Refusal(False, str(error)))
             sock.close()
             with self.changed:
-                self.error = self.error or error
-                self.changed.notify_all()
+                if (sender, 0) not in self.taken:  # whoever is in already speaks for that peer
+                    self._end(error)
+        except AuthenticationError:
+            sock.close()
+            self._see_off()
         except (EOFError, OSError, ValueError, CoterieError):  # gone before TLS began, or since
             sock.close()
 
+    def _end(self, error: TransportError) -> None:
+        """End the meeting with an error, if there is none yet. The caller holds the lock."""
+        self.error = self.error or error
+        self.changed.notify_all()
+
     def _answer(self, sock: ssl.SSLSocket, sender: int) -> None:
-        header = _read_hello(sock, self.world.names[sender])
-        _check_hello(header, self.world, header.lane, sender, self.rank)
-        one = (sender, header.lane)
+        """What an authenticated peer says first, and what it hears."""
+        header = read_hello(sock, self.world.names[sender])
+        here = header.session == self.world.session
+        if here:
+            check_hello(header, self.world, header.lane, sender, self.rank)
         if header.lane == PROBE:
-            sock.sendall(_hello(self.world, PROBE, self.rank, sender))
-            _say(sock, self.world, self.rank, sender, letter(self.card()))
+            self._show_card(sock, sender, here)
+        elif not here:
+            say(sock, self.world, self.rank, sender, Refusal(True, ELSEWHERE))
             sock.close()
+        elif header.lane == DECLINE:
+            self._hear_no(sock, sender)
+        else:
+            self._take(sock, sender, header)
+
+    def _show_card(self, sock: ssl.SSLSocket, sender: int, here: bool) -> None:
+        """Whoever only asks is answered, also about another study: how it differs from this one, the card tells."""
+        sock.sendall(hello(self.world, PROBE, self.rank, sender))
+        say(sock, self.world, self.rank, sender, letter(self.card()))
+        sock.close()
+        if here:
             with self.changed:
                 self.asked.add(sender)
                 self.changed.notify_all()
-            return
+
+    def _hear_no(self, sock: ssl.SSLSocket, sender: int) -> None:
+        """A peer will not take part: nobody need wait for it. If it is in, this is none of the run's business."""
+        sock.sendall(hello(self.world, DECLINE, self.rank, sender))
+        sock.close()
+        name = self.world.names[sender]
+        with self.changed:
+            if self.lanes and (sender, 0) not in self.taken:
+                self._end(PeerLost(f"{name} declined: its own data or policy does not allow this run; ask there", name))
+
+    def _take(self, sock: ssl.SSLSocket, sender: int, header: Header) -> None:
+        """A peer opens a lane."""
+        one = (sender, header.lane)
         if header.lane >= self.lanes > 0:
             raise WrongSession(f"{self.world.names[sender]} opens lane {header.lane}", self.world.names[sender])
         with self.changed:
             if self.stopped or self.error is not None or one in self.taken or not self.lanes:
                 busy = "it is in the middle of a run" if self.lanes else "it only checks who is there"
-                _say(sock, self.world, self.rank, sender, Refusal(True, busy))
+                say(sock, self.world, self.rank, sender, Refusal(True, busy))
                 sock.close()
                 return
             self.taken.add(one)
-            sock.sendall(_hello(self.world, header.lane, self.rank, sender))
+            sock.sendall(hello(self.world, header.lane, self.rank, sender))
             self.accepted[one] = sock
             self._forget()
             self.changed.notify_all()
@@ -440,141 +519,12 @@ def connect_lanes(
     listener: Listener,
     timeout: float = 60.0,
     patience: float = 10.0,
+    progress: float | None = None,
 ) -> list[TlsChannel]:
     """Connect to every peer and be connected to by every peer, once per lane, or say who is missing."""
-    meeting = Meeting(world, rank, credentials, peers, listener, patience, lanes)
+    meeting = Meeting(world, rank, credentials, peers, listener, patience, lanes, progress=progress)
     meeting.silence = timeout  # a process that has its port already may still be loading
     try:
         return meeting.connect(range(lanes), timeout=timeout)
     finally:
         meeting.close()
-
-
-def probe(
-    world: World, rank: int, other: int, credentials: Credentials, peer: Peer, timeout: float, patience: float
-) -> bytes:
-    """Ask a peer who is there, and nothing more: its card."""
-    name = world.names[other]
-    sock, problem = _dialled(peer, name, context(False, credentials, [peer.certificate]), patience, timeout)
-    if sock is None:
-        raise PeerUnreachable(f"{name} cannot be reached at {peer.host}:{peer.port} ({problem})", name)
-    try:
-        refusal = _greet(sock, world, PROBE, rank, other, peer)
-        if refusal is not None:
-            raise PeerUnreachable(f"{name} does not want to be asked ({refusal.reason})", name)
-        header = _read_hello(sock, name)
-        raw = _exactly(sock, header.length if header.kind == CONTROL and header.length <= CONTROL_LIMIT else 0, name)
-        message = decode_control(raw, name)
-        if not isinstance(message, Letter):
-            raise WrongType(f"{name} answers something else than who it is", name)
-        return message.body
-    except (EOFError, OSError) as error:
-        raise PeerUnreachable(f"{name} does not answer ({type(error).__name__})", name) from error
-    finally:
-        sock.close()
-
-
-def context(server: bool, credentials: Credentials, trusted: Sequence[str]) -> ssl.SSLContext:
-    """TLS 1.3 and nothing older; both sides show a certificate, and it is one of those trusted."""
-    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
-    made.minimum_version = ssl.TLSVersion.TLSv1_3
-    made.check_hostname = False  # who it is, is decided by the pinned fingerprint
-    made.verify_mode = ssl.CERT_REQUIRED
-    made.load_verify_locations(cadata="\n".join(trusted))
-    if server:
-        made.num_tickets = 0  # the sender never reads, and an unread ticket would turn a close into a reset
-    with _private_file() as (file, name):
-        file.write((credentials.key + "\n" + credentials.certificate).encode())
-        file.flush()
-        made.load_cert_chain(name)
-    return made
-
-
-@contextlib.contextmanager
-def _private_file() -> Iterator[tuple[IO[bytes], str]]:
-    """OpenSSL takes a key from a file only: one in memory where there is such a thing, else one of mode 0600."""
-    if hasattr(os, "memfd_create"):
-        with os.fdopen(os.memfd_create("key"), "wb") as file:
-            yield file, f"/proc/self/fd/{file.fileno()}"
-    else:
-        with tempfile.NamedTemporaryFile("wb", suffix=".pem") as kept:
-            yield kept, kept.name
-
-
-def _dialled(
-    peer: Peer, name: str, own: ssl.SSLContext, patience: float, left: float
-) -> tuple[ssl.SSLSocket | None, object]:
-    """A connection with the TLS handshake done; or None and why, where the peer is not there yet."""
-    try:
-        plain = socket.create_connection((peer.host, peer.port), timeout=min(patience, left))
-    except (OSError, UnicodeError) as error:  # UnicodeError: what cannot be the name of a host
-        return None, error
-    try:
-        plain.settimeout(patience)
-        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return own.wrap_socket(plain), None
-    except (ssl.SSLEOFError, ConnectionError) as error:
-        plain.close()
-        return None, error
-    except (ssl.SSLError, ValueError) as error:
-        plain.close()
-        raise AuthenticationError(f"{name} does not show the certificate that was agreed ({error})", name) from error
-    except OSError as error:  # a TimeoutError: somebody listens, and nobody answers
-        plain.close()
-        return None, error
-
-
-def _greet(sock: ssl.SSLSocket, world: World, lane: int, rank: int, other: int, peer: Peer) -> Refusal | None:
-    """Say hello and hear the answer: a refusal for now, if it is one; a refusal for good is an error here."""
-    name = world.names[other]
-    try:
-        if fingerprint(sock.getpeercert(binary_form=True) or b"") != fingerprint(peer.certificate):
-            raise AuthenticationError(f"{name} shows a certificate that is not the pinned one", name)
-        sock.sendall(_hello(world, lane, rank, other))
-        header = _read_hello(sock, name)
-        if header.kind == CONTROL and 0 < header.length <= CONTROL_LIMIT:
-            message = decode_control(_exactly(sock, header.length, name), name)
-            if not isinstance(message, Refusal):
-                raise WrongType(f"{name} sent a {type(message).__name__.lower()} where a hello was due", name)
-            if not message.busy:
-                raise WrongSession(f"{name} refused the connection: {message.reason}", name)
-            return message
-        _check_hello(header, world, lane, other, rank)
-    except TimeoutError as error:
-        raise PeerUnreachable(f"{name} does not answer", name) from error
-    except (EOFError, ssl.SSLEOFError, ConnectionError):  # it stops, or others crowd its door: no reason to give up
-        return Refusal(True, "it hung up")
-    except OSError as error:  # a TLS alert
-        raise AuthenticationError(f"{name} refused this party's certificate ({error})", name) from error
-    return None
-
-
-def _hello(world: World, lane: int, sender: int, receiver: int) -> bytes:
-    """The first frame of a connection, and the receiver's answer: a header with nothing behind it."""
-    return Header(CONTROL, lane, sender, receiver, world.session, 0, 0, Stamp()).pack()
-
-
-def _say(sock: ssl.SSLSocket, world: World, sender: int, receiver: int, message: Refusal | Letter) -> None:
-    body = encode_control(message)
-    sock.sendall(Header(CONTROL, 0, sender, receiver, world.session, 0, len(body), Stamp()).pack() + body)
-
-
-def _read_hello(sock: ssl.SSLSocket, peer: str) -> Header:
-    return Header.unpack(_exactly(sock, HEADER_BYTES, peer), peer)
-
-
-def _check_hello(header: Header, world: World, lane: int, sender: int, receiver: int) -> None:
-    peer = world.names[sender]
-    header.check(Header(CONTROL, lane, sender, receiver, world.session, 0, 0, Stamp()), peer)
-    if header.kind != CONTROL or header.length:
-        raise WrongType(f"{peer} sent something else than a hello", peer)
-
-
-def _exactly(sock: ssl.SSLSocket, count: int, peer: str) -> bytearray:
-    raw = bytearray()
-    while len(raw) < count:
-        part = sock.recv(count - len(raw))
-        if not part:
-            raise EOFError(f"{peer} hung up")
-        raw += part
-    return raw

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike
 
-from coterie.errors import PeerLost
+from coterie.errors import PeerLost, TransportError
 from coterie.transport.channel import (
     CONTROL,
     Abort,
@@ -28,7 +28,8 @@ from coterie.transport.channel import (
     World,
     dtype_code,
     letter,
-    raise_for_control,
+    trouble,
+    unasked,
 )
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ C = TypeVar("C", bound=Control)
 
 #: How many bytes the helper may be ahead of a party.
 HELPER_AHEAD = 64 << 20
+#: Seconds for which a peer is watched that another one blames.
+WATCH = 1.0
 
 
 class _Pipe:
@@ -68,6 +71,19 @@ class _Pipe:
             self.waiting -= header.length
             self.changed.notify_all()
             return header, body
+
+    def watch(self, seconds: float) -> Control | None:
+        """What was said last, if the sender closes within this time; None if it does not."""
+        with self.changed:
+            if not self.changed.wait_for(lambda: self.closed, seconds):
+                return None
+            last = self.frames[-1][1] if self.frames else Goodbye()
+            return Goodbye() if isinstance(last, np.ndarray) else last
+
+    def unread(self) -> bool:
+        """Is there anything but a last word?"""
+        with self.changed:
+            return any(not isinstance(body, Abort | Goodbye) for _, body in self.frames)
 
     def close(self) -> None:
         with self.changed:
@@ -99,7 +115,9 @@ class MemoryChannel(Channel):
     def _put(self, to: int, kind: int, length: int, stamp: Stamp, body: Array | Control) -> None:
         pipe = self._pipes[self.rank, to]
         if pipe.closed:
-            self._control_waiting(to)
+            last = self._pipes[to, self.rank].watch(0)
+            if isinstance(last, Abort):
+                raise self._trouble(last, to)
             raise PeerLost(f"{self._name(to)} has closed its connection", self._name(to))
         pipe.put(self._outgoing(to, self._sent[to], kind, length, stamp), body)
         self._sent[to] += 1
@@ -107,8 +125,7 @@ class MemoryChannel(Channel):
     def receive(self, sender: int, dtype: DTypeLike, shape: Sequence[int]) -> tuple[Array, Stamp]:
         header, body = self._get(self._expected(sender, self._received[sender], dtype, shape))
         if not isinstance(body, np.ndarray):
-            raise_for_control(body, self._name(sender), self.world)
-            raise AssertionError("a heartbeat in memory")
+            raise self._trouble(body, sender)
         return body.reshape(shape), header.stamp
 
     def post(self, to: int, body: bytes) -> None:
@@ -124,9 +141,7 @@ class MemoryChannel(Channel):
         _, body = self._get(self._expected_control(sender, self._received[sender]))
         if isinstance(body, kind):
             return body
-        assert not isinstance(body, np.ndarray)
-        raise_for_control(body, self._name(sender), self.world)
-        raise AssertionError("a heartbeat in memory")
+        raise self._trouble(None if isinstance(body, np.ndarray) else body, sender)
 
     def _get(self, expected: Header) -> tuple[Header, Array | Control]:
         pipe, peer = self._pipes[expected.sender, self.rank], self._name(expected.sender)
@@ -141,7 +156,12 @@ class MemoryChannel(Channel):
         self._farewell(Abort(culprit, reason))
 
     def close(self) -> None:
+        if self._closed:
+            return
         self._farewell(Goodbye())
+        for sender in self.world.peers(self.rank):
+            if self._pipes[sender, self.rank].unread():
+                raise unasked(self._name(sender))
 
     def _farewell(self, message: Control) -> None:
         if self._closed:
@@ -152,11 +172,14 @@ class MemoryChannel(Channel):
             self._pipes[self.rank, to].close()
             self._pipes[to, self.rank].close()
 
-    def _control_waiting(self, peer: int) -> None:
-        """Raise what the peer said last, if that was an abort."""
-        frames = self._pipes[peer, self.rank].frames
-        if frames and not isinstance(frames[-1][1], np.ndarray):
-            raise_for_control(frames[-1][1], self._name(peer), self.world)
+    def _trouble(self, message: Control | None, sender: int) -> TransportError:
+        return trouble(message, sender, self.rank, self.world, self._look)
+
+    def _look(self, accused: int) -> Abort | None:
+        last = self._pipes[accused, self.rank].watch(WATCH)
+        if last is None or isinstance(last, Abort):
+            return last
+        raise PeerLost(f"{self._name(accused)} has closed its connection", self._name(accused))
 
 
 def memory_channels(world: World, patience: float | None = None, lane: int = 0) -> list[MemoryChannel]:

@@ -4,8 +4,8 @@ One connection per direction: the sender dials, and from then on only writes; th
 (An OpenSSL object is not for two threads at once, and a party must be able to read while it writes.)
 `send` writes what the socket takes at once and leaves the rest to the connection's own thread, so that
 two parties who send to each other never wait for each other. The helper alone is held back when a
-party's backlog grows. A connection that has nothing to send sends a heartbeat; a receiver that hears
-nothing for `patience` seconds declares the peer lost.
+party's backlog grows. A connection that has nothing to send sends a heartbeat; how long a receiver waits,
+`inbox` says.
 """
 
 from __future__ import annotations
@@ -13,21 +13,19 @@ from __future__ import annotations
 import contextlib
 import math
 import select
-import socket
 import ssl
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from coterie.errors import FrameError, PeerLost
+from coterie.errors import FrameError, PeerLost, TransportError
 from coterie.transport.channel import (
     CONTROL,
-    CONTROL_LIMIT,
     HEADER_BYTES,
     Abort,
     Channel,
@@ -40,17 +38,17 @@ from coterie.transport.channel import (
     Stamp,
     World,
     as_bytes,
-    decode_control,
     dtype_code,
     encode_control,
     letter,
-    raise_for_control,
+    trouble,
 )
+from coterie.transport.inbox import Inbox
 
 if TYPE_CHECKING:
     from coterie.ring import Array
 
-__all__ = ["LOOK", "Inbox", "Outbox", "TlsChannel", "farewell"]
+__all__ = ["LOOK", "Inbox", "Outbox", "TlsChannel", "farewell", "time_to_watch"]
 
 C = TypeVar("C", bound=Control)
 
@@ -58,10 +56,11 @@ C = TypeVar("C", bound=Control)
 HELPER_AHEAD = 32 << 20
 #: Bytes handed to OpenSSL at once.
 CHUNK = 1 << 18
-#: How many heartbeats are taken away at a time; others want to be looked at, too.
-HEARTBEATS = 100
 #: Seconds between two looks at the peers while one of them is waited for.
 LOOK = 0.2
+#: Of `patience`: after how much of it an idle connection sends a heartbeat, and how long a peer is watched that another
+#: one blames, which must be long enough for a heartbeat; at least so many seconds.
+BEAT, WATCH, LEAST_WATCH = 1 / 12, 1 / 6, 1.0
 
 
 class Outbox:
@@ -70,11 +69,22 @@ class Outbox:
     It begins with a heart that beats, so that the other side knows from the start that this one is there.
     """
 
-    def __init__(self, sock: ssl.SSLSocket, world: World, rank: int, to: int, lane: int, patience: float) -> None:
+    def __init__(
+        self,
+        sock: ssl.SSLSocket,
+        world: World,
+        rank: int,
+        to: int,
+        lane: int,
+        patience: float,
+        waits: set[int] | None = None,
+    ) -> None:
+        """`waits`: the lanes on which this party waits for somebody now, which its heartbeats tell."""
         sock.setblocking(False)
         self.sock, self.session = sock, world.session
         self.rank, self.to, self.lane = rank, to, lane
-        self.heartbeat, self.limit = patience / 5, HELPER_AHEAD if rank == 0 else None
+        self.waits = set[int]() if waits is None else waits
+        self.heartbeat, self.limit = BEAT * patience, HELPER_AHEAD if rank == 0 else None
         self.sequence = 0
         self.pending: deque[memoryview[Any]] = deque()
         self.backlog = 0
@@ -150,7 +160,7 @@ class Outbox:
                 idle = not self.pending and time.monotonic() - self.last >= self.heartbeat
             if idle:
                 with contextlib.suppress(OSError):
-                    self.say(Heartbeat())
+                    self.say(Heartbeat(bool(self.waits)))
                 continue
             if self.pending and poller.poll(1000 * self.heartbeat / 4):
                 with self.changed:
@@ -184,118 +194,6 @@ class Outbox:
         self.sock.close()
 
 
-class Inbox:
-    """The receiving side of one connection."""
-
-    def __init__(self, sock: ssl.SSLSocket, world: World, sender: int, rank: int, lane: int, patience: float) -> None:
-        sock.settimeout(patience)
-        self.sock, self.session = sock, world.session
-        self.peer, self.sender, self.rank, self.lane = world.names[sender], sender, rank, lane
-        self.patience = patience
-        self.due = 0
-        self.begun = bytearray()  # a header of which a part is there
-        self.seen: tuple[Header, Control | None] | None = None  # what `glance` has found
-        self.last = time.monotonic()
-
-    def next(self, kind: int, length: int) -> tuple[Header, Control | None]:
-        """The next frame: a control message, or the header of what was expected, with its bytes still to come."""
-        found, self.seen = self.seen, None
-        if found is not None and found[1] is not None:
-            return found
-        header = found[0] if found is not None else self._header()
-        expected = Header(kind, self.lane, self.sender, self.rank, self.session, self.due, length, Stamp())
-        header.check(expected, self.peer)
-        self.due += 1
-        return header, self._control(header) if header.kind == CONTROL else None
-
-    def fill(self, buffer: memoryview[Any]) -> None:
-        at, size = 0, len(buffer)
-        try:
-            while at < size:
-                count = self.sock.read(size - at, buffer[at:])  # recv_into with fewer layers: one call a TLS record
-                if not count:
-                    raise PeerLost(f"{self.peer} has closed its connection without a word", self.peer)
-                at += cast(int, count)
-        except TimeoutError as error:
-            raise PeerLost(f"{self.peer} has been silent for {self.patience:g} seconds", self.peer) from error
-        except (OSError, ValueError) as error:  # ValueError: this side has closed it
-            raise PeerLost(f"the connection from {self.peer} broke ({type(error).__name__})", self.peer) from error
-
-    def glance(self) -> Abort | None:
-        """Look, without waiting, whether the peer is still there, while nothing of it is due yet.
-
-        Takes heartbeats away; what else has come stays for `next`. Returns what a peer that stopped has said.
-        """
-        for _ in range(HEARTBEATS):
-            if self.seen is not None:
-                return None
-            self.sock.setblocking(False)
-            try:
-                while len(self.begun) < HEADER_BYTES:
-                    part = self.sock.recv(HEADER_BYTES - len(self.begun))
-                    if not part:
-                        raise PeerLost(f"{self.peer} has closed its connection without a word", self.peer)
-                    self.begun += part
-            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-                if time.monotonic() - self.last > self.patience:
-                    raise PeerLost(f"{self.peer} has been silent for {self.patience:g} seconds", self.peer) from None
-                return None
-            except (OSError, ValueError) as error:
-                raise PeerLost(f"the connection from {self.peer} broke ({type(error).__name__})", self.peer) from error
-            finally:
-                with contextlib.suppress(OSError):
-                    self.sock.settimeout(self.patience)
-            self.last = time.monotonic()
-            header = self._header()
-            if header.kind != CONTROL:
-                self.seen = header, None
-                return None
-            expected = Header(CONTROL, self.lane, self.sender, self.rank, self.session, self.due, 0, Stamp())
-            header.check(expected, self.peer)
-            self.due += 1
-            message = self._control(header)
-            if isinstance(message, Abort):
-                return message
-            if not isinstance(message, Heartbeat):
-                self.seen = header, message
-        return None
-
-    def last_words(self) -> Abort | None:
-        """What a peer that closed has said of it, behind what it sent before."""
-        deadline = time.monotonic() + 1.0
-        scrap = memoryview(bytearray(CHUNK))
-        with contextlib.suppress(PeerLost, FrameError, OSError):
-            self.sock.settimeout(1.0)
-            while time.monotonic() < deadline:
-                header = self._header()
-                if header.kind == CONTROL and header.length <= CONTROL_LIMIT:
-                    message = self._control(header)
-                    if isinstance(message, Abort):
-                        return message
-                else:
-                    left = header.length
-                    while left and time.monotonic() < deadline:
-                        self.fill(scrap[: min(CHUNK, left)])
-                        left -= min(CHUNK, left)
-        return None
-
-    def _header(self) -> Header:
-        raw = self.begun + bytearray(HEADER_BYTES - len(self.begun))
-        self.fill(memoryview(raw)[len(self.begun) :])
-        self.begun.clear()
-        return Header.unpack(raw, self.peer)
-
-    def _control(self, header: Header) -> Control:
-        raw = bytearray(header.length)
-        self.fill(memoryview(raw))
-        return decode_control(raw, self.peer)
-
-    def close(self) -> None:
-        with contextlib.suppress(OSError):
-            self.sock.shutdown(socket.SHUT_RDWR)  # wakes a thread that still reads
-        self.sock.close()
-
-
 class TlsChannel(Channel):
     """One party's connections to all the others, on one lane."""
 
@@ -307,19 +205,32 @@ class TlsChannel(Channel):
         inboxes: dict[int, Inbox],
         patience: float,
         lane: int = 0,
+        waits: set[int] | None = None,
     ) -> None:
+        """`waits`: see `Outbox`."""
         self.world, self.rank, self.lane = world, rank, lane
         self._patience = patience
         self._outboxes, self._inboxes = outboxes, inboxes
+        self._waits = set[int]() if waits is None else waits
         self._closed = False
 
     def send(self, to: int, array: Array, stamp: Stamp = Stamp()) -> None:  # noqa: B008
-        while not self._outboxes[to].has_room(LOOK):
+        if not self._outboxes[to].has_room(0):
+            with self._waiting():
+                self._wait_for_room(to)
+        self._put(to, dtype_code(array.dtype), as_bytes(array), stamp)
+
+    def _wait_for_room(self, to: int) -> None:
+        outbox = self._outboxes[to]
+        backlog, since = outbox.backlog, time.monotonic()
+        while not outbox.has_room(LOOK):
             for inbox in self._inboxes.values():  # is everybody still there?
                 message = inbox.glance()
                 if message is not None:
-                    raise_for_control(message, inbox.peer, self.world)
-        self._put(to, dtype_code(array.dtype), as_bytes(array), stamp)
+                    raise self._trouble(message, inbox.sender)
+            if outbox.backlog < backlog:
+                backlog, since = outbox.backlog, time.monotonic()
+            self._inboxes[to].check_progress(since)
 
     def tell(self, to: int, value: bool) -> None:
         self._put(to, CONTROL, memoryview(encode_control(Note(value))), Stamp())
@@ -333,18 +244,18 @@ class TlsChannel(Channel):
         except OSError as error:
             message = self._inboxes[to].last_words()
             if message is not None:
-                raise_for_control(message, self._name(to), self.world)
+                raise self._trouble(message, to) from error
             raise PeerLost(f"{self._name(to)} has closed its connection", self._name(to)) from error
 
     def receive(self, sender: int, dtype: DTypeLike, shape: Sequence[int]) -> tuple[Array, Stamp]:
         inbox, length = self._inboxes[sender], math.prod(shape) * np.dtype(dtype).itemsize
-        while True:
+        with self._waiting():
             header, message = inbox.next(dtype_code(dtype), length)
-            if message is None:
-                array = np.empty(shape, dtype)
-                inbox.fill(as_bytes(array))
-                return array, header.stamp
-            raise_for_control(message, inbox.peer, self.world)
+        if message is None:
+            array = np.empty(shape, dtype)
+            inbox.fill(as_bytes(array))
+            return array, header.stamp
+        raise self._trouble(message, sender)
 
     def hear(self, sender: int) -> bool:
         return self._message(sender, Note).value
@@ -353,13 +264,25 @@ class TlsChannel(Channel):
         return self._message(sender, Letter).body
 
     def _message(self, sender: int, kind: type[C]) -> C:
-        inbox = self._inboxes[sender]
-        while True:
-            _, message = inbox.next(CONTROL, 0)
-            assert message is not None
-            if isinstance(message, kind):
-                return message
-            raise_for_control(message, inbox.peer, self.world)
+        with self._waiting():
+            _, message = self._inboxes[sender].next(CONTROL, 0)
+        if isinstance(message, kind):
+            return message
+        raise self._trouble(message, sender)
+
+    @contextlib.contextmanager
+    def _waiting(self) -> Iterator[None]:
+        self._waits.add(self.lane)
+        try:
+            yield
+        finally:
+            self._waits.discard(self.lane)
+
+    def _trouble(self, message: Control | None, sender: int) -> TransportError:
+        return trouble(message, sender, self.rank, self.world, self._look)
+
+    def _look(self, accused: int) -> Abort | None:
+        return self._inboxes[accused].watch(time_to_watch(self._patience))
 
     def abort(self, culprit: int, reason: str) -> None:
         self._farewell(Abort(culprit, reason))
@@ -374,12 +297,25 @@ class TlsChannel(Channel):
         farewell(list(self._outboxes.values()), list(self._inboxes.values()), message, self._patience)
 
 
+def time_to_watch(patience: float) -> float:
+    """Seconds in which a peer that another one blames shows whether it is still there."""
+    return max(WATCH * patience, LEAST_WATCH)
+
+
 def farewell(outboxes: Sequence[Outbox], inboxes: Sequence[Inbox], message: Control, patience: float) -> None:
-    """Say a last word on every connection, see it off, and close."""
+    """Say a last word on every connection, see it off, and close. If all is well, nothing may have been left unread."""
+    problem: FrameError | None = None
     for outbox in outboxes:
         with contextlib.suppress(OSError):
             outbox.say(message)
     for outbox in outboxes:
         outbox.close(*(2.0, 6.0) if isinstance(message, Abort) else (patience,))
     for inbox in inboxes:
+        try:
+            if isinstance(message, Goodbye):
+                inbox.check_all_read()
+        except FrameError as error:
+            problem = problem or error
         inbox.close()
+    if problem is not None:
+        raise problem

@@ -1,0 +1,175 @@
+"""How one connection begins: TCP, then TLS 1.3 with pinned certificates, then a hello and the answer to it.
+
+A hello is a header with nothing behind it, which names the session and the lane. The answer is the same back, or a
+refusal: for now, so that the one who dials may come again, or for good.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import ssl
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import IO
+
+from coterie.errors import AuthenticationError, PeerUnreachable, WrongSession, WrongType
+from coterie.transport.certificates import Credentials, fingerprint
+from coterie.transport.channel import (
+    CONTROL,
+    CONTROL_LIMIT,
+    HEADER_BYTES,
+    Header,
+    Letter,
+    Refusal,
+    Stamp,
+    World,
+    decode_control,
+    encode_control,
+)
+
+__all__ = [
+    "DECLINE",
+    "ELSEWHERE",
+    "PROBE",
+    "NotYet",
+    "Peer",
+    "check_hello",
+    "context",
+    "dial",
+    "greet",
+    "hello",
+    "read_exactly",
+    "read_hello",
+    "say",
+]
+
+#: The lanes of those who only ask who is there, and of those who say that they will not come.
+PROBE, DECLINE = 0xFFFF, 0xFFFE
+#: Why a hello of another session is refused.
+ELSEWHERE = "it takes part in another study"
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Where a party listens and the certificate it must show."""
+
+    host: str
+    port: int
+    certificate: str
+
+
+class NotYet(Exception):
+    """A peer cannot be talked to now, and may be later. `mute`: its port takes connections, and nobody answers."""
+
+    def __init__(self, problem: object, mute: bool = False) -> None:
+        super().__init__(str(problem))
+        self.mute = mute
+
+
+def context(server: bool, credentials: Credentials, trusted: Sequence[str]) -> ssl.SSLContext:
+    """TLS 1.3 and nothing older; both sides show a certificate, and it is one of those trusted."""
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
+    made.minimum_version = ssl.TLSVersion.TLSv1_3
+    made.check_hostname = False  # who it is, is decided by the pinned fingerprint
+    made.verify_mode = ssl.CERT_REQUIRED
+    made.load_verify_locations(cadata="\n".join(trusted))
+    if server:
+        made.num_tickets = 0  # the sender never reads, and an unread ticket would turn a close into a reset
+    with _private_file() as (file, name):
+        file.write((credentials.key + "\n" + credentials.certificate).encode())
+        file.flush()
+        made.load_cert_chain(name)
+    return made
+
+
+@contextlib.contextmanager
+def _private_file() -> Iterator[tuple[IO[bytes], str]]:
+    """OpenSSL takes a key from a file only: one in memory where there is such a thing, else one of mode 0600."""
+    if hasattr(os, "memfd_create"):
+        with os.fdopen(os.memfd_create("key"), "wb") as file:
+            yield file, f"/proc/self/fd/{file.fileno()}"
+    else:
+        with tempfile.NamedTemporaryFile("wb", suffix=".pem") as kept:
+            yield kept, kept.name
+
+
+def dial(peer: Peer, name: str, own: ssl.SSLContext, patience: float, left: float) -> ssl.SSLSocket:
+    """A connection with the TLS handshake done, within `left` seconds for TCP and `patience` for each step of TLS."""
+    try:
+        plain = socket.create_connection((peer.host, peer.port), timeout=min(patience, left))
+    except (OSError, UnicodeError) as error:  # refused, or no answer; UnicodeError: what cannot be the name of a host
+        raise NotYet(error) from error
+    try:
+        plain.settimeout(patience)
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return own.wrap_socket(plain)
+    except (ssl.SSLEOFError, ConnectionError) as error:
+        plain.close()
+        raise NotYet(error) from error
+    except (ssl.SSLError, ValueError) as error:
+        plain.close()
+        raise AuthenticationError(f"{name} does not show the certificate that was agreed ({error})", name) from error
+    except OSError as error:
+        plain.close()
+        raise NotYet(error, mute=isinstance(error, TimeoutError)) from error
+
+
+def greet(sock: ssl.SSLSocket, world: World, lane: int, rank: int, other: int, peer: Peer) -> Refusal | None:
+    """Say hello and hear the answer: a refusal for now, if it is one; a refusal for good is an error here."""
+    name = world.names[other]
+    try:
+        if fingerprint(sock.getpeercert(binary_form=True) or b"") != fingerprint(peer.certificate):
+            raise AuthenticationError(f"{name} shows a certificate that is not the pinned one", name)
+        sock.sendall(hello(world, lane, rank, other))
+        header = read_hello(sock, name)
+        if header.kind == CONTROL and 0 < header.length <= CONTROL_LIMIT:
+            message = decode_control(read_exactly(sock, header.length, name), name)
+            if not isinstance(message, Refusal):
+                raise WrongType(f"{name} sent a {type(message).__name__.lower()} where a hello was due", name)
+            if not message.busy:
+                raise WrongSession(f"{name} refused the connection: {message.reason}", name)
+            return message
+        if lane == PROBE:  # who asks may have another study than the one who answers, in which ranks are others
+            header = header._replace(session=world.session, sender=other, receiver=rank)
+        check_hello(header, world, lane, other, rank)
+    except TimeoutError as error:
+        raise PeerUnreachable(f"{name} does not answer", name) from error
+    except (EOFError, ssl.SSLEOFError, ConnectionError):  # it stops, or others crowd its door: no reason to give up
+        return Refusal(True, "it hung up")
+    except OSError as error:  # a TLS alert
+        raise AuthenticationError(f"{name} refused this party's certificate ({error})", name) from error
+    return None
+
+
+def hello(world: World, lane: int, sender: int, receiver: int) -> bytes:
+    """The first frame of a connection, and the receiver's answer."""
+    return Header(CONTROL, lane, sender, receiver, world.session, 0, 0, Stamp()).pack()
+
+
+def say(sock: ssl.SSLSocket, world: World, sender: int, receiver: int, message: Refusal | Letter) -> None:
+    body = encode_control(message)
+    sock.sendall(Header(CONTROL, 0, sender, receiver, world.session, 0, len(body), Stamp()).pack() + body)
+
+
+def read_hello(sock: ssl.SSLSocket, peer: str) -> Header:
+    return Header.unpack(read_exactly(sock, HEADER_BYTES, peer), peer)
+
+
+def check_hello(header: Header, world: World, lane: int, sender: int, receiver: int) -> None:
+    peer = world.names[sender]
+    header.check(Header(CONTROL, lane, sender, receiver, world.session, 0, 0, Stamp()), peer)
+    if header.kind != CONTROL or header.length:
+        raise WrongType(f"{peer} sent something else than a hello", peer)
+
+
+def read_exactly(sock: ssl.SSLSocket, count: int, peer: str) -> bytearray:
+    raw = bytearray()
+    while len(raw) < count:
+        part = sock.recv(count - len(raw))
+        if not part:
+            raise EOFError(f"{peer} hung up")
+        raw += part
+    return raw

@@ -1,0 +1,242 @@
+"""The receiving side of one TLS connection.
+
+Two limits hold while a peer is waited for. One that is silent for `patience` seconds is lost. One whose heart beats is
+there, but if nothing else comes of it for `progress` seconds, the wait ends too. A peer that says, with its heartbeats,
+that it waits for somebody itself has `PATIENT` times as long: so whoever waits for the one that is stuck gives up
+first, and names it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import time
+from typing import Any, cast
+
+from coterie.errors import FrameError, PeerLost
+from coterie.transport.channel import (
+    CONTROL,
+    CONTROL_LIMIT,
+    HEADER_BYTES,
+    Abort,
+    Control,
+    Goodbye,
+    Header,
+    Heartbeat,
+    Stamp,
+    World,
+    decode_control,
+    unasked,
+)
+
+__all__ = ["PATIENT", "PROGRESS", "Inbox"]
+
+#: Bytes read at once where nobody wants them.
+CHUNK = 1 << 18
+#: How many heartbeats are taken away at a time; others want to be looked at, too.
+HEARTBEATS = 100
+#: Seconds, at most, in which to look at what was left unread.
+TIDY = 1.0
+#: The limit on progress if none is given, in units of `patience`; and how many times as long one has that itself waits.
+PROGRESS, PATIENT = 30, 3
+
+
+class Inbox:
+    """The receiving side of one connection."""
+
+    def __init__(
+        self,
+        sock: ssl.SSLSocket,
+        world: World,
+        sender: int,
+        rank: int,
+        lane: int,
+        patience: float,
+        progress: float | None = None,
+    ) -> None:
+        sock.settimeout(patience)
+        self.sock, self.session = sock, world.session
+        self.peer, self.sender, self.rank, self.lane = world.names[sender], sender, rank, lane
+        self.patience = patience
+        self.progress = PROGRESS * patience if progress is None else progress
+        self.due = 0
+        self.begun = bytearray()  # a header of which a part is there
+        self.seen: tuple[Header, Control | None] | None = None  # what `glance` has found
+        self.last = time.monotonic()
+        self.waits = False  # what the last heartbeat said
+
+    def next(self, kind: int, length: int) -> tuple[Header, Control | None]:
+        """The next frame that is no heartbeat: a control message, or the header of what was expected, with its bytes
+        still to come."""
+        began = time.monotonic()
+        while True:
+            found, self.seen = self.seen, None
+            if found is not None and found[1] is not None:
+                return found
+            header = found[0] if found is not None else self._header()
+            expected = Header(kind, self.lane, self.sender, self.rank, self.session, self.due, length, Stamp())
+            header.check(expected, self.peer)
+            self.due += 1
+            if header.kind != CONTROL:
+                return header, None
+            message = self._control(header)
+            if not isinstance(message, Heartbeat):
+                return header, message
+            self.waits = message.waits
+            self.check_progress(began)
+
+    def check_progress(self, since: float) -> None:
+        """Raise if the peer, though connected, has got nowhere since then for longer than it may."""
+        limit = self.progress * (PATIENT if self.waits else 1)
+        if time.monotonic() - since > limit:
+            waits = "; it says that it waits for another one itself" if self.waits else ""
+            raise PeerLost(
+                f"{self.peer} is connected, but nothing has come of it for {limit:g} seconds{waits}", self.peer
+            )
+
+    def fill(self, buffer: memoryview[Any]) -> None:
+        at, size = 0, len(buffer)
+        try:
+            while at < size:
+                count = self.sock.read(size - at, buffer[at:])  # recv_into with fewer layers: one call a TLS record
+                if not count:
+                    raise PeerLost(f"{self.peer} has closed its connection without a word", self.peer)
+                at += cast(int, count)
+        except TimeoutError as error:
+            raise PeerLost(f"{self.peer} has been silent for {self.patience:g} seconds", self.peer) from error
+        except (OSError, ValueError) as error:  # ValueError: this side has closed it
+            raise PeerLost(f"the connection from {self.peer} broke ({type(error).__name__})", self.peer) from error
+
+    def glance(self) -> Abort | None:
+        """Look, without waiting, whether the peer is still there, while nothing of it is due yet.
+
+        Takes heartbeats away; what else has come stays for `next`. Returns what a peer that stopped has said.
+        """
+        for _ in range(HEARTBEATS):
+            if self.seen is not None:
+                return None
+            self.sock.setblocking(False)
+            try:
+                while len(self.begun) < HEADER_BYTES:
+                    part = self.sock.recv(HEADER_BYTES - len(self.begun))
+                    if not part:
+                        raise PeerLost(f"{self.peer} has closed its connection without a word", self.peer)
+                    self.begun += part
+            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                if time.monotonic() - self.last > self.patience:
+                    raise PeerLost(f"{self.peer} has been silent for {self.patience:g} seconds", self.peer) from None
+                return None
+            except (OSError, ValueError) as error:
+                raise PeerLost(f"the connection from {self.peer} broke ({type(error).__name__})", self.peer) from error
+            finally:
+                with contextlib.suppress(OSError):
+                    self.sock.settimeout(self.patience)
+            self.last = time.monotonic()
+            header = self._header()
+            if header.kind != CONTROL:
+                self.seen = header, None
+                return None
+            expected = Header(CONTROL, self.lane, self.sender, self.rank, self.session, self.due, 0, Stamp())
+            header.check(expected, self.peer)
+            self.due += 1
+            message = self._control(header)
+            if isinstance(message, Abort):
+                return message
+            if isinstance(message, Heartbeat):
+                self.waits = message.waits
+            else:
+                self.seen = header, message
+        return None
+
+    def check_all_read(self) -> None:
+        """Raise if the peer has sent anything, but heartbeats and a goodbye, that nobody has read. Does not wait."""
+        end = time.monotonic() + TIDY
+        with contextlib.suppress(PeerLost):
+            while time.monotonic() < end:
+                before = self.due
+                if self.glance() is not None:
+                    return
+                if self.seen is not None:
+                    if not isinstance(self.seen[1], Goodbye):
+                        raise unasked(self.peer)
+                    self.seen = None
+                elif self.due == before:
+                    return
+
+    def watch(self, seconds: float) -> Abort | None:
+        """Is the peer still there? Only for when all is over: what it sends is thrown away.
+
+        Returns what it says if it stops, and None if it is there: something of it has come in the last three quarters
+        of the time, so that what was on its way does not count. Raises if it is gone or silent.
+        """
+        began = heard = time.monotonic()
+        raw, skip = bytearray(self.begun), 0
+        if self.seen is not None:
+            skip = self.seen[0].length if self.seen[1] is None else 0
+            if isinstance(self.seen[1], Goodbye):
+                raise PeerLost(f"{self.peer} has finished", self.peer)
+        try:
+            while (left := began + seconds - time.monotonic()) > 0:
+                self.sock.settimeout(left)
+                part = self.sock.recv(CHUNK)
+                if not part:
+                    raise PeerLost(f"{self.peer} has closed its connection without a word", self.peer)
+                heard = time.monotonic()
+                raw += part
+                message, skip = self._last_of(raw, skip)
+                if message is not None:
+                    return message
+        except TimeoutError:
+            pass
+        except (OSError, ValueError) as error:
+            raise PeerLost(f"the connection from {self.peer} broke ({type(error).__name__})", self.peer) from error
+        if heard - began < seconds / 4:
+            raise PeerLost(f"{self.peer} is silent", self.peer)
+        return None
+
+    def _last_of(self, raw: bytearray, skip: int) -> tuple[Abort | None, int]:
+        """Go through what has come, `skip` bytes of which nobody wants. An abort, if there is one, and how many bytes
+        nobody will want of what comes next; what is not complete stays in `raw`."""
+        while True:
+            gone = min(skip, len(raw))
+            del raw[:gone]
+            skip -= gone
+            if skip or len(raw) < HEADER_BYTES:
+                return None, skip
+            header = Header.unpack(raw[:HEADER_BYTES], self.peer)
+            if header.kind == CONTROL and header.length <= CONTROL_LIMIT:
+                end = HEADER_BYTES + header.length
+                if len(raw) < end:
+                    return None, 0
+                message = decode_control(raw[HEADER_BYTES:end], self.peer)
+                if isinstance(message, Abort):
+                    return message, 0
+                if isinstance(message, Goodbye):
+                    raise PeerLost(f"{self.peer} has finished", self.peer)
+                del raw[:end]
+            else:
+                del raw[:HEADER_BYTES]
+                skip = header.length
+
+    def last_words(self) -> Abort | None:
+        """What a peer that closed has said of it, behind what it sent before."""
+        with contextlib.suppress(PeerLost, FrameError):
+            return self.watch(TIDY)
+        return None
+
+    def _header(self) -> Header:
+        raw = self.begun + bytearray(HEADER_BYTES - len(self.begun))
+        self.fill(memoryview(raw)[len(self.begun) :])
+        self.begun.clear()
+        return Header.unpack(raw, self.peer)
+
+    def _control(self, header: Header) -> Control:
+        raw = bytearray(header.length)
+        self.fill(memoryview(raw))
+        return decode_control(raw, self.peer)
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self.sock.shutdown(socket.SHUT_RDWR)  # wakes a thread that still reads
+        self.sock.close()
