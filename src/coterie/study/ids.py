@@ -43,6 +43,7 @@ def compare_ids(family: Family, rows: Rows | None) -> None:
     Sees: a data party the bit, and shares and masked values as in any comparison; nobody has another's tag to try
     guesses against, and with more than two parties nobody learns whose ids differ. The helper receives nothing of it.
     """
+    family.begin()
     me = family.me
     pairs = me.world.p - 1
     own: NDArray[np.int64] | None = None
