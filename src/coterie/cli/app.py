@@ -15,6 +15,7 @@ from coterie.cli.forecast import forecast
 from coterie.cli.run import predict, preflight, run
 from coterie.cli.simulate import simulate
 from coterie.errors import CoterieError
+from coterie.study.dumps import no_core_files
 
 __all__ = ["app", "main"]
 
@@ -54,6 +55,7 @@ def _common(
 
 def main(arguments: list[str] | None = None) -> Any:
     """Run the command line and end with the documented exit code."""
+    no_core_files()
     given = sys.argv[1:] if arguments is None else arguments
     console = Console(json="--json" in given)
     common = [word for word in given if word in COMMON]  # wherever they stand
@@ -70,7 +72,7 @@ def main(arguments: list[str] | None = None) -> Any:
     except CoterieError as error:
         code = console.error(str(error), error.exit_code)
     except KeyboardInterrupt:
-        code = console.error("interrupted; started again, with all the others, a run goes on", 10)
+        code = console.error("interrupted; a run goes on if it is started again, by all of you", 10)
     except Exception as error:  # never a traceback: it may show what a local variable holds
         code = console.error(f"internal error ({type(error).__name__}); please report what you were doing", INTERNAL)
     sys.exit(code or 0)

@@ -7,7 +7,20 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["AuditLog", "Data", "Key", "Listen", "Out", "Patience", "PolicyFile", "Query", "StudyFile", "Table", "Wait"]
+__all__ = [
+    "AuditLog",
+    "Data",
+    "Key",
+    "Listen",
+    "Out",
+    "Patience",
+    "PolicyFile",
+    "Query",
+    "Stall",
+    "StudyFile",
+    "Table",
+    "Wait",
+]
 
 StudyFile = Annotated[Path, typer.Argument(help="The study file, with everybody's signatures beside it.")]
 Key = Annotated[Path, typer.Option("--key", help="Your private key.")]
@@ -24,4 +37,8 @@ Listen = Annotated[str | None, typer.Option("--listen", help="HOST:PORT to liste
 Wait = Annotated[float, typer.Option("--wait", help="Seconds to wait for the others to start.")]
 Patience = Annotated[
     float, typer.Option("--timeout", help="Seconds that a peer may be silent before it counts as lost.")
+]
+Stall = Annotated[
+    float | None,
+    typer.Option("--stall", help="Seconds that a peer may send nothing but signs of life; without end if left out."),
 ]

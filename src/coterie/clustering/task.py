@@ -82,6 +82,9 @@ class Watch:
     def iterated(self, point: Callable[[], Point]) -> None:
         """An iteration is done and another follows."""
 
+    def finished(self, point: Callable[[], Point]) -> None:
+        """All restarts are done, and nothing of the result is opened yet."""
+
 
 class Outcome(msgspec.Struct):
     """What one role knows at the end. Whole numbers are encoded; `rows` and `columns` say which labels
