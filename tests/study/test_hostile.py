@@ -32,7 +32,7 @@ from coterie.clustering import distinct_rows
 from coterie.errors import CoterieError, DataError, FrameError, PolicyError, StudyError, TransportError
 from coterie.planning import planned
 from coterie.study import handshake
-from coterie.study.agreement import Study, create_study, load_study
+from coterie.study.agreement import Study, create_study, load_study, study_hash
 from coterie.study.handshake import MOST_ROWS, Greeting, Proposal, agree_on_run, greeting
 from coterie.study.identity import create_identity
 from coterie.study.policy import MOST_LEAST, load_policy
@@ -206,6 +206,7 @@ def test_one_section_that_differs_is_named(study):
 
 def test_more_rows_than_can_be_clustered(study):
     """Each party's would do; all of them do not."""
+    study = msgspec.structs.replace(study, data=msgspec.structs.replace(study.data, most_rows=MOST_ROWS))
     error = greeted(study, said(greeting(study, "fit", 10, 1), rows=MOST_ROWS))
     assert isinstance(error, StudyError), error
     assert "at most" in str(error)

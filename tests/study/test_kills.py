@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import os
 import shutil
@@ -13,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from coterie.clustering import program
 from tests.study.hooks import BRIEF, POINTS, Hook, Stage
+from tests.study.replays import REPLAYS, can_replay
 from tests.study.walk import wait_until
 
 #: `--timeout` where somebody falls silent, and what a loaded machine may take on top of the 15 seconds agreed on.
@@ -26,10 +25,6 @@ ENDINGS = ("said", "done", "shown", "cleared")  # everybody is ready: the others
 LATER = {"dealing": 3, "block": 3, "frame": 3, "iterated": 3, "saving": 3, "named": 3, "saved": 4}
 
 
-#: Needs a fit that says when its restarts are done, and that can be taken up there.
-REPLAYS = pytest.mark.xfail(
-    "watch.finished(" not in inspect.getsource(program), reason="a fit does not say yet when it is finished"
-)
 Results = dict[str, dict[str, Any]]
 
 
@@ -134,7 +129,7 @@ def strike(stage: Stage, undisturbed: Results, role: str, number: str, point: st
             assert not stage.leftovers(name)
         assert stage.at(role, "results").exists() == (point in ("shown", "cleared"))
         stage.bury(role)
-        if REPLAYS.args == (False,):
+        if can_replay:
             replayed(stage, undisturbed)
     else:
         stopped_by(stage, role, (6, 7) if point in BEGINNINGS else (7,))
@@ -279,6 +274,48 @@ def test_the_helper_can_do_without_its_checkpoints(stage, undisturbed):
     killed(stage, "alice")
     shutil.rmtree(stage.state("helper"))
     assert goes_on(stage, undisturbed) == 4
+
+
+def two_attempts(stage: Stage) -> None:
+    """Both broken off after the same iteration; the second one knows nothing of the first."""
+    for attempt in ("first", "second"):
+        for name in stage.names:
+            hook = Hook(at="saved", iteration=4) if name == "bob" else BRIEF
+            stage.start(name, "run", "--timeout", 30, *of(stage, name, attempt), hook=hook)
+        stopped_by(stage, "bob")
+
+
+def of(stage: Stage, name: str, attempt: str) -> tuple[object, ...]:
+    """Where an attempt has its results and checkpoints."""
+    return "--out", stage.at(name, f"results-{attempt}"), "--state", stage.at(name, f"results-{attempt}.state")
+
+
+@pytest.mark.parametrize("helper", ["first", "second"])
+def test_checkpoints_of_two_runs_are_not_mixed(stage, undisturbed, helper):
+    """Alice goes on from the first attempt and bob from the second one: shares of both together are noise."""
+    two_attempts(stage)
+    for name, attempt in (("helper", helper), ("alice", "first"), ("bob", "second")):
+        stage.start(name, "run", "--timeout", 30, *of(stage, name, attempt))
+    assert set(stage.finish_all().values()) == {0}, stage.said()
+    for name in stage.names:
+        assert stage.agreed(name)["resumed_after"] is None, "it starts over"
+    for name in stage.parties:
+        assert stage.result(name) == undisturbed[name]
+
+
+def test_a_run_goes_on_wherever_its_results_are_to_go(stage, undisturbed):
+    """Checkpoints are kept beside the key, not beside the results; also if the key is reached through a link."""
+    killed(stage)
+    link = stage.at("alice", "somewhere", "link.key")
+    link.parent.mkdir()
+    link.symlink_to(stage.key("alice"))
+    for name in stage.names:
+        more = ("--key", link, "--audit", stage.at(name, "audit.jsonl")) if name == "alice" else ()
+        stage.start(name, "run", "--out", stage.at(name, "results-elsewhere"), *more)
+    ended(stage, undisturbed)
+    for name in stage.names:
+        assert stage.agreed(name)["resumed_after"] == 4
+        assert stage.shown(name) == ["results-elsewhere"]
 
 
 # -- again and again ---------------------------------------------------------------------------------------
@@ -465,7 +502,7 @@ def test_every_kind_of_study_goes_on(tmp_path, way):
         killed(stage, "alice", "saved", 0, count=10 if "--n-init" in way else 3)
         whole = reference(tmp_path / "whole", way)
         goes_on(stage, whole)
-        if REPLAYS.args == (False,):
+        if can_replay:
             replayed(stage, whole)
 
 

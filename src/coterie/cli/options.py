@@ -40,5 +40,5 @@ Patience = Annotated[
 ]
 Stall = Annotated[
     float | None,
-    typer.Option("--stall", help="Seconds that a peer may send nothing but signs of life; without end if left out."),
+    typer.Option("--stall", help="Seconds that a peer may send nothing but signs of life; by default 30 x --timeout."),
 ]

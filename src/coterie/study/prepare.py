@@ -30,7 +30,8 @@ def hello_session(study_hash: str) -> bytes:
 @dataclass(frozen=True)
 class Orders:
     """What somebody at the keyboard has said. `patience`: seconds that a peer may be silent; `stall`: seconds that it
-    may send nothing but heartbeats, without end if None; `wait`: seconds for the others to start."""
+    may send nothing but heartbeats, if not as long as the transport allows; `wait`: seconds for the others to
+    start."""
 
     study: Path
     key: Path

@@ -166,12 +166,12 @@ def declining(orders: Orders, known: Known, voice: Voice) -> Iterator[None]:
 
 @contextlib.contextmanager
 def same_participants() -> Iterator[None]:
-    """Before they agree on a session, peers only misunderstand each other if they count the participants otherwise."""
+    """Before they agree on a session, peers misunderstand each other only if they have different studies."""
     try:
         yield
     except WrongSession as error:
         raise StudyError(
-            f"{error}: it has another study, or another version; compare [participants] of the study files"
+            f"{error}: it has another study, or another version; compare the study's hash (coterie study verify)"
         ) from None
 
 
