@@ -25,7 +25,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="prctl is Linux'")
 #: may be.
 TELLING = """
 import atexit, ctypes, resource, sys
-atexit.register(lambda: print("core", *resource.getrlimit(resource.RLIMIT_CORE), flush=True))
+atexit.register(lambda: print("core", resource.getrlimit(resource.RLIMIT_CORE)[0], flush=True))
 from coterie.cli.app import main
 from coterie.cli.progress import Progress
 phase = Progress.phase
@@ -49,15 +49,16 @@ def waiting(cast):
 
 
 def test_every_verb_forbids_core_files(cast):
-    if os.getuid():
-        pytest.skip("this process has forbidden itself core files, and only root can allow them again")
+    _, most = resource.getrlimit(resource.RLIMIT_CORE)
+    if most == 0:
+        pytest.skip("core files are forbidden here for everybody")
 
     def allow() -> None:
-        resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        resource.setrlimit(resource.RLIMIT_CORE, (most, most))
 
     command = [sys.executable, "-c", TELLING, "identity", "show", str(cast.identity("alice"))]
     said = subprocess.run(command, capture_output=True, text=True, check=True, preexec_fn=allow)
-    assert said.stdout.splitlines()[-1] == "core 0 0"
+    assert said.stdout.splitlines()[-1] == "core 0"
 
 
 @linux
@@ -72,7 +73,7 @@ def test_nobody_can_look_into_a_run(waiting, number):
     said = waiting.out("alice")
     assert "dumpable 1 at checking key" in said
     assert "dumpable 0 at waiting for the others" in said
-    assert "core 0 0" in said
+    assert "core 0" in said
     assert [entry["event"] for entry in waiting.audit("alice")] == ["started", "stopped"]
 
 

@@ -17,7 +17,7 @@ PR_GET_DUMPABLE, PR_SET_DUMPABLE = 3, 4
 def no_core_files() -> None:
     """This process, and what it starts, leaves no core file."""
     with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
 @contextlib.contextmanager
