@@ -30,7 +30,7 @@ Data = Annotated[
 ]
 Table = Annotated[str | None, typer.Option("--table", help="The table, in a DuckDB file.")]
 Query = Annotated[str | None, typer.Option("--query", help="A SELECT, for DuckDB and PostgreSQL.")]
-Out = Annotated[Path, typer.Option("--out", "-o", help="The folder for the results, written whole or not at all.")]
+Out = Annotated[Path, typer.Option("--out", "-o", help="The folder for the results: a new or an empty one.")]
 PolicyFile = Annotated[Path | None, typer.Option("--policy", help="Your policy; policy.toml beside the key.")]
 AuditLog = Annotated[Path | None, typer.Option("--audit", help="Your audit log; audit.jsonl beside the key.")]
 Listen = Annotated[str | None, typer.Option("--listen", help="HOST:PORT to listen at, if not the study's address.")]
