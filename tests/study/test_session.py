@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import socket
+import subprocess
 import threading
 
 import msgspec
@@ -18,7 +19,7 @@ from coterie.study.prepare import prepare
 from coterie.study.run import run_study
 from coterie.study.session import Voice, meeting_of
 from tests.study.replays import can_replay
-from tests.study.walk import SMALL, Cast, coterie
+from tests.study.walk import BRIEF, SMALL, Cast, coterie
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
@@ -274,3 +275,25 @@ def test_the_same_log_for_several_studies(cast, tmp_path):
     cast.run(each={name: {"out": cast.at(name, "other results")} for name in cast.names})
     hashes = [entry["study_hash"] for entry in cast.audit("alice") if entry["event"] == "started"]
     assert len(set(hashes)) == 2
+
+
+def test_results_on_a_mounted_volume_and_behind_a_link(cast):
+    """As in containers: alice's folder is a mount point of its own, bob's is a link; both stay what they are."""
+    volume, mounted, linked = cast.at("alice", "volume"), cast.at("alice", "results"), cast.at("bob", "results")
+    for folder in (volume, mounted, cast.at("bob", "volume")):
+        folder.mkdir()
+    linked.symlink_to("volume")
+    bind = ("unshare", "-m", "sh", "-c", 'mount --bind "$0" "$1" && shift && exec "$@"', str(volume), str(mounted))
+    if not shutil.which("unshare") or subprocess.run([*bind, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("mounting is not permitted here")
+    cast.agree(*SMALL)
+    give_rows(cast)
+    cast.prefix["alice"], cast.program = bind, BRIEF
+    for name in cast.names:
+        cast.start(name)
+    assert cast.finish_all(120) == dict.fromkeys(cast.names, 0), cast.said()
+    files = {"centers.csv", "disclosures.jsonl", "labels.parquet", "manifest.json", "model.json", "report.html"}
+    for name in cast.parties:
+        assert {path.name for path in cast.at(name, "volume").iterdir()} == files | {"traffic.json"}
+    assert linked.is_symlink()
+    assert list(mounted.iterdir()) == []
