@@ -45,8 +45,8 @@ def run(agreed, tmp_path):
     """Alice's `coterie run`, with these changes."""
 
     def run(*more: object) -> Said:
-        line = agreed.arguments("alice", "run", "--out", tmp_path / "alice", "--audit", tmp_path / "audit.jsonl")
-        return coterie(*line, *more)
+        own = ("--out", tmp_path / "alice", "--audit", tmp_path / "audit.jsonl", "--state", tmp_path / "state")
+        return coterie(*agreed.arguments("alice", "run", *own), *more)
 
     return run
 
@@ -54,7 +54,10 @@ def run(agreed, tmp_path):
 @contextmanager
 def others(cast, folder, bob=None, names=("helper", "bob")):
     """The others take part meanwhile, in threads; `bob`: what Bob hears, and may do."""
-    each = {name: {"out": folder / name, "audit": folder / f"{name}.jsonl"} for name in names}
+    each = {
+        name: {"out": folder / name, "audit": folder / f"{name}.jsonl", "state": folder / f"{name}.state"}
+        for name in names
+    }
     ended = {}
 
     def act():
@@ -255,7 +258,7 @@ def test_10_interrupted(run, monkeypatch, number, tmp_path):
     monkeypatch.setattr(progress.Progress, "waiting", lambda self, names: [signal.raise_signal(n) for n in once])
     said = run()
     assert said.code == 10
-    assert "started again, with all the others, the run goes on" in said.err
+    assert said.err == f"coterie: stopped by {number.name}; start it again, all of you\n"
     last = msgspec.json.decode((tmp_path / "audit.jsonl").read_bytes().splitlines()[-1])
     assert (last["event"], last["code"]) == ("stopped", 10)
     assert signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler), "as it was before"

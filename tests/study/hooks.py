@@ -15,7 +15,6 @@ from __future__ import annotations
 import atexit
 import functools
 import os
-import re
 import signal
 import struct
 import subprocess
@@ -29,6 +28,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from coterie.study.agreement import study_hash
+from coterie.study.checkpoint import FILE, Mark
 from tests.study.walk import Cast, wait_until
 
 __all__ = ["BRIEF", "CANARY", "CANARY_TEXT", "POINTS", "Frame", "Hook", "Stage", "frames", "state_of"]
@@ -122,13 +123,14 @@ POINTS = {
     "saving": "a checkpoint is written and has not got its name",
     "named": "a checkpoint has got its name",
     "saved": "a checkpoint is there, and the oldest gone",
+    "finished": "all restarts are done and the last checkpoint is there; nothing is opened",
     "writing": "the protocol is done, no result is written",
     "half": "some results are written",
     "ready": "all results are written, nobody has heard of it",
     "said": "everybody has been told; nobody has been listened to",
     "done": "everybody is ready; the results have not got their name",
-    "shown": "the results are there, and so are the checkpoints",
-    "cleared": "the results are there, and the checkpoints gone; no goodbye was said",
+    "shown": "the results are there, and so are all checkpoints",
+    "cleared": "the results are there, and of the checkpoints the last one; no goodbye was said",
 }
 
 
@@ -163,7 +165,7 @@ def watch(moment: Moment) -> None:
             outbox.sock.send(outbox.pending[0][:16])
             os.kill(os.getpid(), signal.Signals[moment.hook.signal])
 
-    def saved(checkpoints: Checkpoints, epoch: int, point: Point, *rest: Any) -> None:
+    def saved(checkpoints: Checkpoints, run: str, epoch: int, point: Point, *rest: Any) -> None:
         moment.iteration = point.iteration
         moment.at("saved")
 
@@ -178,14 +180,6 @@ def watch(moment: Moment) -> None:
     def said(channel: TlsChannel, sender: int) -> None:
         if done.is_set():
             moment.at("said")
-
-    def shown(checkpoints: Checkpoints) -> None:
-        if done.is_set():
-            moment.at("shown")
-
-    def cleared(checkpoints: Checkpoints) -> None:
-        if done.is_set():
-            moment.at("cleared")
 
     def connecting(meeting: Meeting, *args: Any, **kwargs: Any) -> None:
         moment.at("connecting")
@@ -208,11 +202,12 @@ def watch(moment: Moment) -> None:
     after(Checkpoints, "save", saved)
     before(run, "write_results", at("writing"))
     before(coterie.report.write, "write_report", at("half"))
-    before(run, "everybody_is_done", lambda talk: (moment.at("ready"), done.set()))
+    before(run, "everybody_is_done", lambda *given: (moment.at("ready"), done.set()))
     before(TlsChannel, "collect", said)
     after(run, "everybody_is_done", at("done"))
-    before(Checkpoints, "clear", shown)
-    after(Checkpoints, "clear", cleared)
+    after(run._Progress, "finished", at("finished"))
+    before(run, "_keep_the_end", at("shown"))
+    after(run, "_keep_the_end", at("cleared"))
 
 
 # -- what is sent ------------------------------------------------------------------------------------------
@@ -293,7 +288,7 @@ class _ConstantHash:
 def log_value() -> None:
     from coterie.study import run
 
-    after(run, "prepare", lambda orders: print(f"the first value is {CANARY_TEXT}", flush=True))
+    after(run, "prepare", lambda *args: print(f"the first value is {CANARY_TEXT}", flush=True))
 
 
 def audit_value() -> None:
@@ -525,8 +520,11 @@ class Stage(Cast):
     def start(  # type: ignore[override]
         self, name: str, verb: str = "run", *more: object, hook: Hook | None = BRIEF, **kwargs: Any
     ) -> subprocess.Popen[bytes]:
-        """As in a cast, with a hook; `None` for the command line as everybody has it."""
+        """As in a cast, with a hook; `None` for the command line as everybody has it. Whoever has results gets others
+        beside them."""
         self.litter[name] = set(self.leftovers(name))
+        if verb == "run" and "--out" not in more and self.shown(name):
+            more = (*more, "--out", self.at(name, f"results-{len(self.shown(name)) + 1}"))
         if hook is None:
             return super().start(name, verb, *more, **kwargs)
         out, err = self.at(name, "out.txt"), self.at(name, "err.txt")
@@ -559,16 +557,27 @@ class Stage(Cast):
 
     # -- what there is -----------------------------------------------------------------------------------
 
-    def checkpoints(self, name: str) -> set[tuple[int, int, int]]:
-        """Epoch, start and iteration of every checkpoint, by their names."""
-        folder = self.at(name, "results.state")
-        found = [re.fullmatch(r"checkpoint-(\d+)-(\d+)-(\d+)", file.name) for file in folder.glob("*")]
-        return {tuple(map(int, one.groups())) for one in found if one}  # type: ignore[misc]
+    def state(self, name: str) -> Path:
+        """The folder of a participant's checkpoints."""
+        return self.orders(name).state_path(study_hash(self.study))
+
+    def checkpoints(self, name: str) -> set[Mark]:
+        """The marks of all checkpoints, by the names of the files."""
+        found = [FILE.fullmatch(file.name) for file in self.state(name).glob("*")]
+        return {Mark(one[1], *map(int, one.groups()[1:])) for one in found if one}
+
+    def newest(self, name: str) -> Mark:
+        return max(self.checkpoints(name), key=lambda mark: mark.progress)
 
     def common(self) -> int | None:
         """The iteration after which a run can go on: the furthest one that every party has a checkpoint of."""
         both = set.intersection(*(self.checkpoints(name) for name in self.parties))
-        return max(((start, iteration) for _, start, iteration in both), default=(0, None))[1]
+        return max(((mark.start, mark.iteration) for mark in both), default=(0, None))[1]
+
+    def shown(self, name: str) -> list[str]:
+        """The folders with results, in the order in which a participant got them."""
+        found = [path.parent.name for path in self.at(name).glob("results*/manifest.json")]
+        return sorted(found)
 
     def leftovers(self, name: str) -> list[str]:
         """Files and folders that were begun and not finished."""
@@ -578,17 +587,18 @@ class Stage(Cast):
         """The last agreement in an audit log."""
         return [entry for entry in self.audit(name) if entry["event"] == "agreed"][-1]
 
-    def result(self, name: str) -> dict[str, Any]:
-        """All of a party's result that must not depend on what happened on the way."""
-        model = self.document(name, "model.json")
-        centers = self.at(name, "results", "centers.csv")
-        disclosed = self.at(name, "results", "disclosures.jsonl").read_bytes()
+    def result(self, name: str, folder: str = "") -> dict[str, Any]:
+        """All of a party's result (the last one) that must not depend on what happened on the way."""
+        folder = folder or self.shown(name)[-1]
+        model = self.document(name, "model.json", folder)
+        centers = self.at(name, folder, "centers.csv")
+        disclosed = self.at(name, folder, "disclosures.jsonl").read_bytes()
         return {
             "centers.csv": centers.read_bytes() if centers.exists() else None,
-            "labels": self.labels(name),
+            "labels": self.labels(name, folder),
             "model": {key: model[key] for key in ("centers", "suppressed", "fractional_bits", "least")},
             "disclosures": [line for line in disclosed.splitlines() if b"equal ids" not in line],  # tested every time
-            **self.document(name, "report.html"),
+            **self.document(name, "report.html", folder),
         }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import tracemalloc
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +23,7 @@ from coterie.transport import World, memory_channels
 from coterie.transport.links import Link
 
 NAMES = ("helper", "alice", "bob", "carol")
+RUN, OTHER = "ab" * 16, "cd" * 16
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +97,7 @@ def test_everybody_comes_to_the_same(studies):
     assert (task.layout.n, task.layout.rows, task.clusters) == (60, (10, 20, 30), 3)
     assert task.least == 12, "the strictest among the parties; the helper has none to protect"
     assert task.starts == (distinct_rows(np.random.RandomState(4), 60, 3),)
-    assert (first.epoch, first.mark) == (1, None)
+    assert (first.epoch, first.mark, first.run) == (1, None, first.world.session.hex())
     assert first.world.names == NAMES
     assert first.world.session != World(NAMES).session
 
@@ -204,7 +206,7 @@ def test_the_strictest_policy_holds_for_everybody(studies):
 
 
 def test_the_newest_checkpoint_of_all(studies):
-    old, new = Mark(3, 0, 4), Mark(3, 0, 5)
+    old, new = Mark(RUN, 3, 0, 4), Mark(RUN, 3, 0, 5)
     held = {
         0: {"marks": [], "epoch": 0},
         1: {"marks": [old, new], "epoch": 3},
@@ -213,10 +215,61 @@ def test_the_newest_checkpoint_of_all(studies):
     }
     for one in Table(studies["rows"], more=held).agree():
         assert one.mark == old, "the helper need not hold it"
-        assert one.epoch == 8
+        assert (one.epoch, one.run, one.replayed) == (8, RUN, False)
     for restarter in range(4):
         more = {**held, restarter: {**held[restarter], "restart": True}}
         assert {(one.mark, one.epoch) for one in Table(studies["rows"], more=more).agree()} == {(None, 8)}
+
+
+def test_checkpoints_of_different_runs_are_not_mixed(studies):
+    """The same iteration of the same epoch, twice: of a run that alice has kept, and of one that bob and carol have."""
+    held = {rank: {"marks": [Mark(OTHER if rank == 1 else RUN, 1, 0, 4)], "epoch": 1} for rank in (1, 2, 3)}
+    for one in Table(studies["rows"], more=held).agree():
+        assert (one.mark, one.replayed) == (None, False)
+        assert one.run == one.world.session.hex()
+
+
+def test_all_restarts_are_done(studies):
+    """What is left is to open the results; there is no restart after the last."""
+    last = {rank: {"marks": [Mark(RUN, 1, 0, 4), Mark(RUN, 1, 1, 9)], "epoch": 1} for rank in (1, 2, 3)}
+    for one in Table(studies["rows"], more=last).agree():
+        assert (one.mark, one.run, one.replayed) == (Mark(RUN, 1, 1, 9), RUN, True)
+    for mark in (Mark(RUN, 1, 2, 4), Mark(RUN, 1, 1 << 61, 4), Mark(RUN, 1, 0, 301)):
+        held = {rank: {"marks": [mark], "epoch": 1} for rank in (1, 2, 3)}
+        for error in Table(studies["rows"], more=held).agree():
+            assert isinstance(error, FrameError)
+            assert "holds a checkpoint that makes no sense" in str(error)
+
+
+def test_the_session_depends_on_what_is_gone_on_from(studies, monkeypatch):
+    """With the same nonces, even: so that who takes another mark for agreed, or a restart, finds nobody there."""
+    monkeypatch.setattr(handshake.secrets, "token_bytes", bytes)
+    held = [{"marks": marks, "epoch": 3} for marks in ([], [Mark(RUN, 3, 0, 4)], [Mark(OTHER, 3, 0, 4)])]
+    held.append({**held[1], "restart": True})
+    held.append({**held[0], "restart": True})
+    sessions = [Table(studies["rows"], more=dict.fromkeys((1, 2, 3), one)).agree()[0].world.session for one in held]
+    assert len(set(sessions)) == 4, "what there was before does not matter to a restart"
+    assert sessions[3] == sessions[4]
+
+
+def test_more_rows_than_the_study_allows(studies):
+    """Who says so is named at everybody, and nothing is set aside for its rows."""
+    study = changed(studies["rows"], "data", most_rows=30)
+    assert isinstance(Table(study).agree()[0], Agreed)
+    for claim in (31, 1 << 27):
+        said = {2: lambda own, claim=claim: msgspec.structs.replace(own, rows=claim)}
+        tracemalloc.start()
+        try:
+            ended = Table(study, said=said).agree()
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        for error in ended:
+            assert isinstance(error, DataError)
+            assert str(error) == f"bob says that it has {claim} rows; the study allows each party at most 30"
+        assert peak < 8 << 20
+    with pytest.raises(DataError, match="there are 31 rows; at most 30 are allowed"):
+        greeting(study, "fit", 31, 1)
 
 
 @pytest.mark.parametrize(
@@ -240,6 +293,11 @@ def test_a_greeting_that_cannot_be_read(studies, raw):
         {"epoch": -1},
         {"epoch": 1 << 63},
         {"nonce": b""},
+        {"marks": [("ab", 1, 0, 1)]},
+        {"marks": [("AB" * 16, 1, 0, 1)]},
+        {"marks": [(RUN, -1, 0, 1)]},
+        {"marks": [(RUN, 1, 1 << 62, 1)]},
+        {"marks": [(RUN, 1, 0)]},
         {"purpose": "chat"},
     ],
 )

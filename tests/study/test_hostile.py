@@ -32,11 +32,11 @@ from coterie.clustering import distinct_rows
 from coterie.errors import CoterieError, DataError, FrameError, PolicyError, StudyError, TransportError
 from coterie.planning import planned
 from coterie.study import handshake
-from coterie.study.agreement import Study, create_study, load_study
+from coterie.study.agreement import Study, create_study, load_study, study_hash
 from coterie.study.handshake import MOST_ROWS, Greeting, Proposal, agree_on_run, greeting
 from coterie.study.identity import create_identity
 from coterie.study.policy import MOST_LEAST, load_policy
-from coterie.study.prepare import HELLO
+from coterie.study.prepare import hello_session
 from coterie.transport import HEADER_BYTES, Stamp, World, memory_channels
 from coterie.transport.certificates import Credentials, create_credentials
 from coterie.transport.channel import CONTROL, Header, Heartbeat, Letter, Refusal, decode_control, encode_control
@@ -85,7 +85,7 @@ def tagged(fields: dict[str, Any], name: str, raw: bytes) -> bytes:
 
 def greeted(study: Study, letter: bytes, rank: int = 1, purpose: str = "fit", rows: int = 10) -> Exception | None:
     """How an honest participant ends to whom one of the others says that, and the other nothing wrong."""
-    channels = memory_channels(World(study.names, HELLO), patience=2.0)  # beyond the greetings, nobody is there
+    channels = memory_channels(World(study.names), patience=2.0)  # beyond the greetings, nobody is there
     own = greeting(study, purpose, rows, 1)
     liar, third = [other for other in (2, 1, 0) if other != rank]
     channels[liar].post(rank, letter)
@@ -206,6 +206,7 @@ def test_one_section_that_differs_is_named(study):
 
 def test_more_rows_than_can_be_clustered(study):
     """Each party's would do; all of them do not."""
+    study = msgspec.structs.replace(study, data=msgspec.structs.replace(study.data, most_rows=MOST_ROWS))
     error = greeted(study, said(greeting(study, "fit", 10, 1), rows=MOST_ROWS))
     assert isinstance(error, StudyError), error
     assert "at most" in str(error)
@@ -217,7 +218,7 @@ def test_more_rows_than_can_be_clustered(study):
 def test_a_precision_that_does_not_fit(study, bits):
     """The helper has no model to compare with."""
     shared = msgspec.structs.replace(greeting(study, "predict", 10, 1), fractional_bits=bits)
-    channels = memory_channels(World(study.names, HELLO), patience=5.0)
+    channels = memory_channels(World(study.names), patience=5.0)
     for other in (1, 2):
         channels[other].post(0, msgspec.msgpack.encode(shared))
     with pytest.raises(FrameError, match="a model that makes no sense") as caught:
@@ -237,7 +238,7 @@ def test_a_policy_cannot_ask_for_more_than_is_heard(tmp_path, least):
 
 def proposed(study: Study, proposal: Callable[[Any], bytes], rank: int) -> Exception | None:
     """How the helper (rank 0) or the second party ends when P1 proposes that; given the task, before it has a plan."""
-    channels = memory_channels(World(study.names, HELLO), patience=5.0)
+    channels = memory_channels(World(study.names), patience=5.0)
     greetings = [greeting(study, "fit", 10, 1) for _ in study.names]
     task = handshake._task(study, "fit", greetings)
 
@@ -377,7 +378,7 @@ class Target:
     def __init__(self, study: Study, name: str) -> None:
         one = study.everybody[study.names.index(name)]
         self.address, self.study, self.rank = (one.host, one.port), study, study.names.index(name)
-        self.world = World(study.names, HELLO)
+        self.world = World(study.names, hello_session(study_hash(study)))
 
     def plain(self) -> socket.socket:
         return socket.create_connection(self.address, timeout=20)
@@ -391,10 +392,10 @@ class Target:
             raise
 
     def hello(self, sender: int, lane: int = 0) -> bytes:
-        return Header(CONTROL, lane, sender, self.rank, HELLO, 0, 0, Stamp()).pack()
+        return Header(CONTROL, lane, sender, self.rank, self.world.session, 0, 0, Stamp()).pack()
 
     def frame(self, sender: int, body: bytes, sequence: int = 0, **wrong: Any) -> bytes:
-        right = Header(CONTROL, 0, sender, self.rank, HELLO, sequence, len(body), Stamp())
+        right = Header(CONTROL, 0, sender, self.rank, self.world.session, sequence, len(body), Stamp())
         return right._replace(**wrong).pack() + body
 
 
@@ -524,7 +525,7 @@ def test_ten_thousand_strangers_cost_nothing_and_stop_nobody(ready):
     strangers = [raw_context(False, own, TLS) for own in (None, create_credentials("bob"), create_credentials("eve"))]
     peers = raw_context(False, key_of(ready, "bob"), TLS)
     before, open_before = peak(alice), handles(alice)
-    right = Header(CONTROL, 0, 2, door.rank, HELLO, 0, 0, Stamp())
+    right = Header(CONTROL, 0, 2, door.rank, door.world.session, 0, 0, Stamp())
     with slow(door, peers, 2, 80):
         frames, workers = list(fuzzed(right, count, seed=count)), 4
         with ThreadPoolExecutor(workers) as pool:
@@ -590,7 +591,7 @@ class Bad:
         plain.settimeout(20)
         ear = self.stack.enter_context(self.contexts[rank][1].wrap_socket(plain, server_side=True))
         header = Header.unpack(read_exactly(ear, HEADER_BYTES), "alice")
-        ear.sendall(Header(CONTROL, header.lane, rank, 1, HELLO, 0, 0, Stamp()).pack())
+        ear.sendall(Header(CONTROL, header.lane, rank, 1, self.door.world.session, 0, 0, Stamp()).pack())
         self.ears[rank] = ear
 
     def speak(self, rank: int, first: bytes | None = None) -> ssl.SSLSocket:
@@ -616,7 +617,7 @@ def another_version(bad: Bad) -> None:
 
 def many_hellos(bad: Bad) -> None:
     """Connections with nothing in order, as many as go, until nobody is there any more."""
-    right = Header(CONTROL, 0, 2, 1, HELLO, 0, 0, Stamp())
+    right = Header(CONTROL, 0, 2, 1, bad.door.world.session, 0, 0, Stamp())
     for raw in itertools.islice(fuzzed(right, 500, seed=5), 500):
         with contextlib.suppress(OSError):
             bad.speak(2, raw).close()

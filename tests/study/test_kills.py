@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.study.hooks import BRIEF, POINTS, Hook, Stage
+from tests.study.replays import REPLAYS, can_replay
 from tests.study.walk import wait_until
 
 #: `--timeout` where somebody falls silent, and what a loaded machine may take on top of the 15 seconds agreed on.
@@ -68,6 +69,7 @@ def stopped_by(stage: Stage, struck: str, codes: tuple[int, ...] = (7,), within:
     took = time.monotonic() - began
     for name in stage.survivors(struck):
         assert struck in stage.err(name), stage.said()
+        assert "start it again, all of you" in stage.err(name), stage.said()
         assert not stage.at(name, "results").exists()
         assert set(stage.leftovers(name)) <= stage.litter[name]  # what an earlier kill has left is no news
         last = stage.audit(name)[-1]
@@ -88,14 +90,26 @@ def goes_on(stage: Stage, undisturbed: Results, *more: object) -> int | None:
 
 
 def ended(stage: Stage, undisturbed: Results) -> None:
-    """Everybody has the result, and nothing else is left."""
+    """Everybody has the result, and nothing else is left but what opens it once more."""
     assert set(stage.finish_all().values()) == {0}, stage.said()
     for name in stage.names:
         assert not stage.leftovers(name)
-        assert not stage.at(name, "results.state").exists()
+        assert {mark.start for mark in stage.checkpoints(name)} <= {stage.study.clustering.restarts}
         assert stage.audit(name)[-1]["event"] == "done"
     for name in stage.parties:
-        assert stage.result(name) == undisturbed[name]
+        for folder in stage.shown(name):
+            assert stage.result(name, folder) == undisturbed[name]
+
+
+def replayed(stage: Stage, undisturbed: Results) -> None:
+    """Everybody starts again, whether it has results or not: all have those of the same run."""
+    stage.begin()
+    ended(stage, undisturbed)
+    for name in stage.names:
+        assert stage.agreed(name)["replayed"]
+        assert len(stage.checkpoints(name)) == 1, "for whoever comes next"
+    documents = [stage.document(name, "manifest.json", folder) for name in stage.names for folder in stage.shown(name)]
+    assert len({document["run"] for document in documents}) == 1
 
 
 def strike(stage: Stage, undisturbed: Results, role: str, number: str, point: str) -> int | None:
@@ -115,6 +129,8 @@ def strike(stage: Stage, undisturbed: Results, role: str, number: str, point: st
             assert not stage.leftovers(name)
         assert stage.at(role, "results").exists() == (point in ("shown", "cleared"))
         stage.bury(role)
+        if can_replay:
+            replayed(stage, undisturbed)
     else:
         stopped_by(stage, role, (6, 7) if point in BEGINNINGS else (7,))
     return goes_on(stage, undisturbed)
@@ -138,9 +154,11 @@ MATRIX = [
 @pytest.mark.parametrize(("role", "number", "point"), MATRIX)
 def test_whoever_it_is_and_whenever_it_happens(stage, undisturbed, role, number, point):
     after = strike(stage, undisturbed, role, number, point)
-    expected = {"iterated": (3, 4), "saving": (3,), "named": (3, 4), "saved": (4,), "writing": (6, 7), "ready": (6, 7)}
+    expected = {"iterated": (3, 4), "saving": (3,), "named": (3, 4), "saved": (4,)}
     if point in expected and role != "helper":
         assert after in expected[point]
+    if point in ("writing", "half", "ready"):
+        assert after >= 6
     if LATER.get(point):
         assert after in (2, 3, 4), "something was saved of what was done"
 
@@ -148,13 +166,15 @@ def test_whoever_it_is_and_whenever_it_happens(stage, undisturbed, role, number,
 # -- being told to stop ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", ["SIGTERM", pytest.param("SIGINT", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", ["SIGTERM", "SIGHUP", pytest.param("SIGINT", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("role", [pytest.param("helper", marks=pytest.mark.slow), "alice"])
 def test_told_to_stop(stage, undisturbed, role, number):
     stage.begin(**{role: Hook(at="block", iteration=3, signal=number)})
     stopped_by(stage, role)
     assert stage.finish(stage.processes[role]) == 10
-    assert number in stage.err(role)
+    assert f"stopped by {number}; start it again, all of you: it goes on after iteration 3" in stage.err(role)
+    for name in stage.survivors(role):
+        assert "start it again, all of you: it goes on after iteration 3" in stage.err(name)
     assert not stage.leftovers(role)
     assert not stage.at(role, "results").exists()
     assert goes_on(stage, undisturbed) == 3
@@ -232,7 +252,7 @@ def test_other_data_is_not_gone_on_with(stage, undisturbed, tmp_path_factory):
 @pytest.mark.parametrize("which", ["newest", "both"])
 def test_a_damaged_checkpoint_does_not_count(stage, undisturbed, which, how):
     killed(stage, "bob")
-    files = [stage.at("alice", "results.state", f"checkpoint-1-0-{i}") for i in (3, 4)]
+    files = [next(stage.state("alice").glob(f"checkpoint-*-1-0-{i}")) for i in (3, 4)]
     contents = [file.read_bytes() for file in files]
     for file, raw, other in [*zip(files, contents, contents[::-1], strict=True)][which == "newest" :]:
         middle = len(raw) // 2
@@ -252,8 +272,50 @@ def test_a_damaged_checkpoint_does_not_count(stage, undisturbed, which, how):
 @pytest.mark.slow
 def test_the_helper_can_do_without_its_checkpoints(stage, undisturbed):
     killed(stage, "alice")
-    shutil.rmtree(stage.at("helper", "results.state"))
+    shutil.rmtree(stage.state("helper"))
     assert goes_on(stage, undisturbed) == 4
+
+
+def two_attempts(stage: Stage) -> None:
+    """Both broken off after the same iteration; the second one knows nothing of the first."""
+    for attempt in ("first", "second"):
+        for name in stage.names:
+            hook = Hook(at="saved", iteration=4) if name == "bob" else BRIEF
+            stage.start(name, "run", "--timeout", 30, *of(stage, name, attempt), hook=hook)
+        stopped_by(stage, "bob")
+
+
+def of(stage: Stage, name: str, attempt: str) -> tuple[object, ...]:
+    """Where an attempt has its results and checkpoints."""
+    return "--out", stage.at(name, f"results-{attempt}"), "--state", stage.at(name, f"results-{attempt}.state")
+
+
+@pytest.mark.parametrize("helper", ["first", "second"])
+def test_checkpoints_of_two_runs_are_not_mixed(stage, undisturbed, helper):
+    """Alice goes on from the first attempt and bob from the second one: shares of both together are noise."""
+    two_attempts(stage)
+    for name, attempt in (("helper", helper), ("alice", "first"), ("bob", "second")):
+        stage.start(name, "run", "--timeout", 30, *of(stage, name, attempt))
+    assert set(stage.finish_all().values()) == {0}, stage.said()
+    for name in stage.names:
+        assert stage.agreed(name)["resumed_after"] is None, "it starts over"
+    for name in stage.parties:
+        assert stage.result(name) == undisturbed[name]
+
+
+def test_a_run_goes_on_wherever_its_results_are_to_go(stage, undisturbed):
+    """Checkpoints are kept beside the key, not beside the results; also if the key is reached through a link."""
+    killed(stage)
+    link = stage.at("alice", "somewhere", "link.key")
+    link.parent.mkdir()
+    link.symlink_to(stage.key("alice"))
+    for name in stage.names:
+        more = ("--key", link, "--audit", stage.at(name, "audit.jsonl")) if name == "alice" else ()
+        stage.start(name, "run", "--out", stage.at(name, "results-elsewhere"), *more)
+    ended(stage, undisturbed)
+    for name in stage.names:
+        assert stage.agreed(name)["resumed_after"] == 4
+        assert stage.shown(name) == ["results-elsewhere"]
 
 
 # -- again and again ---------------------------------------------------------------------------------------
@@ -262,7 +324,7 @@ def test_the_helper_can_do_without_its_checkpoints(stage, undisturbed):
 def test_killed_again_before_there_is_another_checkpoint(stage, undisturbed):
     """Alice has saved what bob has not, in both runs: that must not push out what both have."""
     killed(stage, "bob", "iterated", 3)
-    assert (max(stage.checkpoints("alice"))[2], max(stage.checkpoints("bob"))[2], stage.common()) == (4, 3, 3)
+    assert (stage.newest("alice").iteration, stage.newest("bob").iteration, stage.common()) == (4, 3, 3)
     for _ in range(2):
         killed(stage, "bob", "iterated", 0)
         assert stage.common() == 3
@@ -278,9 +340,10 @@ def test_killed_again_and_again_by_turns(stage, undisturbed):
         assert stage.common() in (iteration - 1, iteration)
     killed(stage, "alice", "writing", 0)
     killed(stage, "bob", "half", 0)
-    assert goes_on(stage, undisturbed) == 7
-    runs = [entry["run"] for entry in stage.audit("bob") if entry["event"] == "agreed"]
-    assert len(set(runs)) == len(runs) == 8
+    assert goes_on(stage, undisturbed) >= 7
+    agreed = [entry for entry in stage.audit("bob") if entry["event"] == "agreed"]
+    assert len({entry["session"] for entry in agreed}) == len(agreed) == 8
+    assert {entry["run"] for entry in agreed} == {stage.document("bob", "manifest.json")["run"]}
 
 
 @pytest.mark.slow
@@ -315,7 +378,7 @@ def test_started_again_while_the_others_are_still_there(stage, undisturbed, tmp_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("point", ["keys", "block", "ready"])
+@pytest.mark.parametrize("point", ["keys", "block"])
 def test_one_that_wakes_up_finds_that_the_others_are_gone(stage, undisturbed, point):
     stage.begin(timeout=PATIENCE, bob=Hook(at=point, signal="SIGSTOP"))
     stage.struck("bob")
@@ -328,6 +391,22 @@ def test_one_that_wakes_up_finds_that_the_others_are_gone(stage, undisturbed, po
     goes_on(stage, undisturbed)
 
 
+@REPLAYS
+def test_one_that_wakes_up_when_all_were_ready_may_finish_alone(stage, undisturbed):
+    """Everybody else was ready, heard nothing of bob and gave up; bob finds in his post that they were ready. Those who
+    lack results get them by starting again, bob with them."""
+    stage.begin(timeout=PATIENCE, bob=Hook(at="ready", signal="SIGSTOP"))
+    stage.struck("bob")
+    for name in stage.survivors("bob"):
+        assert stage.finish(stage.processes[name], AGREED + SLACK) == 7
+        assert "start it again, all of you: it goes on with the results" in stage.err(name)
+        assert not stage.shown(name)
+    os.kill(stage.processes["bob"].pid, signal.SIGCONT)
+    assert stage.finish(stage.processes["bob"], AGREED + SLACK) in (0, 7), stage.said()
+    assert not stage.leftovers("bob")
+    replayed(stage, undisturbed)
+
+
 @pytest.mark.slow
 def test_one_that_wakes_up_when_all_is_done_has_its_results(stage, undisturbed):
     stage.begin(timeout=PATIENCE, bob=Hook(at="said", signal="SIGSTOP"))
@@ -336,6 +415,50 @@ def test_one_that_wakes_up_when_all_is_done_has_its_results(stage, undisturbed):
         assert stage.finish(stage.processes[name], AGREED + SLACK) == 0
     os.kill(stage.processes["bob"].pid, signal.SIGCONT)
     ended(stage, undisturbed)
+
+
+# -- results once more -------------------------------------------------------------------------------------
+
+
+@REPLAYS
+def test_one_is_killed_when_everybody_else_has_results(stage, undisturbed):
+    """And starts again with the others, who are done: twice, and the same bits every time."""
+    stage.begin(bob=Hook(at="done"))
+    stage.struck("bob")
+    for name in stage.survivors("bob"):
+        assert stage.finish(stage.processes[name]) == 0, stage.said()
+    assert not stage.shown("bob")
+    replayed(stage, undisturbed)
+    stage.begin(alice=Hook(at="half"))
+    stopped_again(stage, "alice")
+    replayed(stage, undisturbed)
+    assert [len(stage.shown(name)) for name in stage.names] == [3, 3, 2]
+
+
+def stopped_again(stage: Stage, struck: str) -> None:
+    stage.struck(struck)
+    for name in stage.survivors(struck):
+        assert stage.finish(stage.processes[name], AGREED + SLACK) == 7, stage.said()
+
+
+@REPLAYS
+@pytest.mark.slow
+def test_a_restart_after_the_end_is_another_run(stage, undisturbed):
+    stage.begin()
+    ended(stage, undisturbed)
+    stage.begin("--restart")
+    ended(stage, undisturbed)
+    runs = [stage.document("alice", "manifest.json", folder)["run"] for folder in stage.shown("alice")]
+    assert len(set(runs)) == 2
+
+
+@REPLAYS
+@pytest.mark.slow
+@pytest.mark.parametrize("role", ROLES)
+def test_killed_before_anything_was_opened(stage, undisturbed, role):
+    stage.begin(**{role: Hook(at="finished")})
+    stopped_by(stage, role)
+    replayed(stage, undisturbed)
 
 
 # -- in time -----------------------------------------------------------------------------------------------
@@ -377,7 +500,10 @@ def test_every_kind_of_study_goes_on(tmp_path, way):
             stage.policies(least_cluster_size=1)
         stage.set(*way)
         killed(stage, "alice", "saved", 0, count=10 if "--n-init" in way else 3)
-        goes_on(stage, reference(tmp_path / "whole", way))
+        whole = reference(tmp_path / "whole", way)
+        goes_on(stage, whole)
+        if can_replay:
+            replayed(stage, whole)
 
 
 def reference(folder: Path, way: tuple[object, ...]) -> Results:

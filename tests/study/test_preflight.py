@@ -23,9 +23,10 @@ from coterie.errors import (
     TransportError,
 )
 from coterie.study import handshake, session
+from coterie.study.agreement import study_hash
 from coterie.study.handshake import Card
 from coterie.study.preflight import preflight
-from coterie.study.prepare import prepare
+from coterie.study.prepare import hello_session, prepare
 from coterie.study.session import meeting_of
 from coterie.transport.certificates import create_credentials
 from tests.study.walk import SMALL, Cast, coterie, free_addresses
@@ -126,6 +127,22 @@ def test_a_peer_with_another_study(agreed, section, fields):
     assert found["bob"].fine is False
     assert isinstance(error, StudyError)
     assert f"bob has another study: section [{section}] differs" in str(error)
+
+
+def test_a_peer_that_waits_for_a_run_of_another_study(agreed):
+    """It is asked, and not disturbed; whoever asks learns that it has another study."""
+    other = "f" * 64
+    with up(
+        agreed,
+        "bob",
+        study=msgspec.structs.replace(agreed.study, study=msgspec.structs.replace(agreed.study.study, name="another")),
+        hash=other,
+    ):
+        assert hello_session(other) != hello_session(study_hash(agreed.study))
+        found, error = looked(agreed)
+    assert found["bob"].fine is False
+    assert isinstance(error, StudyError)
+    assert "another study" in str(error)
 
 
 def test_a_peer_with_another_certificate(agreed):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import stat
 
 import msgspec
@@ -10,11 +11,14 @@ import pytest
 from sklearn.cluster import KMeans
 
 from coterie.clustering import distinct_rows
-from coterie.errors import InputError, StudyError
+from coterie.errors import DataError, InputError, StudyError
+from coterie.study import run
 from coterie.study.predict import predict_rows
+from coterie.study.prepare import prepare, recognise
 from coterie.study.run import run_study
 from tests.study.pooled import SEED, Pooled, X, pooled
-from tests.study.walk import SMALL, Cast
+from tests.study.replays import REPLAYS
+from tests.study.walk import SMALL, Cast, coterie
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
@@ -316,12 +320,71 @@ def test_folders_that_hold_something_else_are_refused_before_connecting(done, ac
         assert "--out" in refused(done, act, "alice", model=model, out=type(tmp_path)(out))
 
 
-def test_results_of_the_same_study_are_replaced_whole(done):
+def test_results_are_not_replaced(done, monkeypatch):
+    """Neither they nor what somebody has put beside them, nor what looks like a draft; and nobody is called."""
+    monkeypatch.setattr("socket.create_server", lambda *a, **k: pytest.fail("a socket was opened"))
+    done.at("alice", "results", "notes.txt").write_text("mine")
+    done.at("alice", ".results.old.notes123").mkdir()
+    before = {path: path.read_bytes() for path in done.at("alice", "results").iterdir()}
+    said = refused(done, run_study, "alice")
+    assert "holds results of this study already. If other participants lack theirs, start it again" in said
+    assert {path: path.read_bytes() for path in done.at("alice", "results").iterdir()} == before
+    assert done.at("alice", ".results.old.notes123").is_dir()
+    assert coterie(*done.arguments("alice")).code == 2
+
+
+@REPLAYS
+def test_results_once_more(done):
+    """With the same data: the results of the same run, bit for bit. With a restart, or other rules: another run."""
     before = done.document("alice", "manifest.json")
-    done.at("alice", "results", "left over.txt").write_text("from the run before")
-    done.run()
-    after = done.document("alice", "manifest.json")
-    assert after["run"] != before["run"]
-    assert after["files"]["centers.csv"] == before["files"]["centers.csv"], "another run, the same bits"
-    assert not done.at("alice", "results", "left over.txt").exists()
-    assert [path.name for path in done.at("alice").iterdir() if path.name.startswith((".", "results."))] == []
+    done.run(each={name: {"out": done.at(name, "once more")} for name in done.names})
+    after = done.document("alice", "manifest.json", "once more")
+    assert after["run"] == before["run"]
+    for file in ("centers.csv", "labels.parquet", "model.json"):
+        assert after["files"][file] == before["files"][file]
+    done.run(each={name: {"out": done.at(name, "again")} for name in done.names}, restart=True)
+    again = done.document("alice", "manifest.json", "again")
+    assert again["run"] != before["run"]
+    assert again["files"]["centers.csv"] == before["files"]["centers.csv"], "another run, the same bits"
+    done.policy("bob", least_cluster_size=1)
+    done.run(each={name: {"out": done.at(name, "other rules")} for name in done.names})
+    assert done.document("alice", "manifest.json", "other rules")["run"] not in (again["run"], before["run"])
+
+
+@REPLAYS
+def test_one_who_asks_for_other_rules_does_not_get_the_old_results_under_them(cast, monkeypatch):
+    """Bob greets with a smaller least size than before, and with the checkpoint that was to be opened under it."""
+    cast.policy("alice", least_cluster_size=2)
+    cast.policy("bob", least_cluster_size=12)
+    cast.agree(*SMALL, "--seed", FEW_SEED)
+    give_rows(cast, FEW)
+    cast.run()
+    honest = run.greeting
+
+    def lie(study, purpose, rows, least, **more):
+        return honest(study, purpose, rows, 2 if least == 12 else least, **more)
+
+    monkeypatch.setattr(run, "greeting", lie)
+    ended = cast.take_part(each={name: {"out": cast.at(name, "again")} for name in cast.names})
+    assert isinstance(ended["alice"], StudyError), ended
+    assert "were opened under other rules" in str(ended["alice"])
+    assert not cast.at("alice", "again").exists()
+
+
+def test_more_rows_than_the_study_allows(cast):
+    cast.agree(*SMALL)
+    give_rows(cast)
+    known = recognise(cast.orders("alice"))
+    data = msgspec.structs.replace(known.study.data, most_rows=199)
+    study = msgspec.structs.replace(known.study, data=data)
+    with pytest.raises(DataError, match=r"data\.csv has 200 rows; the study allows each party at most 199"):
+        prepare(cast.orders("alice"), dataclasses.replace(known, study=study))
+
+
+def test_checkpoints_that_cannot_be_written_are_found_at_once(cast, monkeypatch):
+    monkeypatch.setattr("socket.create_server", lambda *a, **k: pytest.fail("a socket was opened"))
+    cast.agree(*SMALL)
+    give_rows(cast)
+    said = refused(cast, run_study, "alice", state=cast.key("alice") / "state")
+    assert "checkpoints cannot be written in" in said
+    assert "--state" in said

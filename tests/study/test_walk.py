@@ -91,7 +91,6 @@ def test_three_organisations_from_nothing_to_clusters(tmp_path):
         assert "done: results are in" in cast.out("alice")
         for name in cast.names:
             assert cast.err(name) == ""
-            assert not cast.at(name, "results.state").exists()
             assert [file for file in cast.at(name).iterdir() if file.name.startswith(".")] == []
 
         new = X[::7] + 0.05

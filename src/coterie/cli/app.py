@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any, cast
 
@@ -15,6 +16,7 @@ from coterie.cli.forecast import forecast
 from coterie.cli.run import predict, preflight, run
 from coterie.cli.simulate import simulate
 from coterie.errors import CoterieError
+from coterie.study.dumps import no_core_files
 
 __all__ = ["app", "main"]
 
@@ -54,13 +56,14 @@ def _common(
 
 def main(arguments: list[str] | None = None) -> Any:
     """Run the command line and end with the documented exit code."""
+    no_core_files()
     given = sys.argv[1:] if arguments is None else arguments
     console = Console(json="--json" in given)
     common = [word for word in given if word in COMMON]  # wherever they stand
     try:
         code = app([*common, *(word for word in given if word not in COMMON)], standalone_mode=False)
     except typer.Abort:
-        code = console.error("interrupted", 10)
+        code = _failed(console, "interrupted", 10)
     except typer.TyperException as error:
         code = USAGE
         if console.json:
@@ -68,12 +71,23 @@ def main(arguments: list[str] | None = None) -> Any:
         else:
             cast(Any, error).show()
     except CoterieError as error:
-        code = console.error(str(error), error.exit_code)
+        code = _failed(console, str(error), error.exit_code)
     except KeyboardInterrupt:
-        code = console.error("interrupted; started again, with all the others, a run goes on", 10)
+        code = _failed(console, "interrupted; a run goes on if it is started again, by all of you", 10)
     except Exception as error:  # never a traceback: it may show what a local variable holds
-        code = console.error(f"internal error ({type(error).__name__}); please report what you were doing", INTERNAL)
+        code = _failed(console, f"internal error ({type(error).__name__}); please report what you were doing", INTERNAL)
     sys.exit(code or 0)
+
+
+def _failed(console: Console, text: str, code: int) -> int:
+    """Say what went wrong, if there is still a terminal to say it on: one that hangs up is a reason to stop, too."""
+    try:
+        return console.error(text, code)
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (1, 2):  # so that what is left in their buffers does not fail again, and with another exit code
+            os.dup2(nowhere, stream)
+        return code
 
 
 app.command("demo", short_help="The paper's example between real processes, as a page.")(demo)

@@ -15,7 +15,7 @@ import typer
 from coterie.cli.console import Console
 from coterie.cli.folders import check_folder
 from coterie.errors import CoterieError, ProtocolError
-from coterie.study.files import folder_for
+from coterie.study.drafts import folder_for
 
 if TYPE_CHECKING:
     from coterie.report.paper import Counted, Example, SecureRun

@@ -7,7 +7,20 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["AuditLog", "Data", "Key", "Listen", "Out", "Patience", "PolicyFile", "Query", "StudyFile", "Table", "Wait"]
+__all__ = [
+    "AuditLog",
+    "Data",
+    "Key",
+    "Listen",
+    "Out",
+    "Patience",
+    "PolicyFile",
+    "Query",
+    "Stall",
+    "StudyFile",
+    "Table",
+    "Wait",
+]
 
 StudyFile = Annotated[Path, typer.Argument(help="The study file, with everybody's signatures beside it.")]
 Key = Annotated[Path, typer.Option("--key", help="Your private key.")]
@@ -17,11 +30,15 @@ Data = Annotated[
 ]
 Table = Annotated[str | None, typer.Option("--table", help="The table, in a DuckDB file.")]
 Query = Annotated[str | None, typer.Option("--query", help="A SELECT, for DuckDB and PostgreSQL.")]
-Out = Annotated[Path, typer.Option("--out", "-o", help="The folder for the results, written whole or not at all.")]
+Out = Annotated[Path, typer.Option("--out", "-o", help="The folder for the results: a new or an empty one.")]
 PolicyFile = Annotated[Path | None, typer.Option("--policy", help="Your policy; policy.toml beside the key.")]
 AuditLog = Annotated[Path | None, typer.Option("--audit", help="Your audit log; audit.jsonl beside the key.")]
 Listen = Annotated[str | None, typer.Option("--listen", help="HOST:PORT to listen at, if not the study's address.")]
 Wait = Annotated[float, typer.Option("--wait", help="Seconds to wait for the others to start.")]
 Patience = Annotated[
     float, typer.Option("--timeout", help="Seconds that a peer may be silent before it counts as lost.")
+]
+Stall = Annotated[
+    float | None,
+    typer.Option("--stall", help="Seconds that a peer may send nothing but signs of life; by default 30 x --timeout."),
 ]

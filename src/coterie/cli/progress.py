@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from types import TracebackType
 
@@ -37,7 +38,8 @@ class Progress(Voice):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self.live is not None:
-            self.live.stop()
+            with contextlib.suppress(OSError):  # the terminal may be gone
+                self.live.stop()
 
     def phase(self, text: str) -> None:
         self.began = self.first = time.monotonic()

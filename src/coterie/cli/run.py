@@ -17,6 +17,7 @@ from coterie.cli.options import (
     Patience,
     PolicyFile,
     Query,
+    Stall,
     StudyFile,
     Table,
     Wait,
@@ -34,6 +35,8 @@ RESULTS, LABELS = Path("results"), Path("predictions")
 def _checked(orders: Orders) -> Orders:
     if orders.patience <= 0 or orders.wait < 0:
         raise InputError("--timeout and --wait are seconds: --timeout more than 0, --wait at least 0")
+    if orders.stall is not None and not orders.stall > 0:
+        raise InputError("--stall is a number of seconds, more than 0")
     return orders
 
 
@@ -50,14 +53,16 @@ def run(
     listen: Listen = None,
     wait: Wait = 3600.0,
     timeout: Patience = 10.0,
+    stall: Stall = None,
     restart: Annotated[bool, typer.Option("--restart", help="Start over, whatever checkpoints there are.")] = False,
     state: Annotated[
-        Path | None, typer.Option("--state", help="The folder for checkpoints; OUT.state if left out.")
+        Path | None, typer.Option("--state", help="The folder for checkpoints; KEY.state, beside the key, if left out.")
     ] = None,
 ) -> None:
     """Take part in a study: the same command at every party, and at the helper without --data.
 
-    Started again after it was stopped, with all the others, a run goes on where it was.
+    Started again after it was stopped, with all the others, a run goes on where it was. Started again when it is done,
+    with another --out, it gives everybody the same results once more.
     """
     from coterie.cli.progress import Progress
     from coterie.study.prepare import Orders
@@ -67,7 +72,7 @@ def run(
     orders = _checked(
         Orders(
             study, key, data, table, query, out, policy, audit, state,
-            listen=listen, wait=wait, patience=timeout, restart=restart,
+            listen=listen, wait=wait, patience=timeout, restart=restart, stall=stall,
         )
     )  # fmt: skip
     with Progress(console) as voice:
@@ -89,6 +94,7 @@ def predict(
     listen: Listen = None,
     wait: Wait = 3600.0,
     timeout: Patience = 10.0,
+    stall: Stall = None,
 ) -> None:
     """Label new rows: alone where you know the centres, else together with all the others and the helper."""
     from coterie.cli.progress import Progress
@@ -99,7 +105,7 @@ def predict(
     orders = _checked(
         Orders(
             study, key, data, table, query, out, policy, audit,
-            model=model, listen=listen, wait=wait, patience=timeout,
+            model=model, listen=listen, wait=wait, patience=timeout, stall=stall,
         )
     )  # fmt: skip
     with Progress(console) as voice:

@@ -1,8 +1,9 @@
-"""Where a run can be taken up again: a party's shares at the end of its last two iterations.
+"""Where a run can be taken up again: a party's shares at the end of its last two iterations, and before anything of the
+result is opened.
 
-A share alone is uniform and says nothing. Shares of one epoch (one start of all processes) fit together, and no
-others: a checkpoint is known by epoch, restart and iteration. A file that is damaged, or that belongs to another
-study, other data or other options, does not count.
+A share alone is uniform and says nothing. Shares fit together if they were made by the same start of all processes
+(an epoch) in the same run, and no others do: a checkpoint is known by run, epoch, restart and iteration. A file that is
+damaged, or that belongs to another study, other data or other options, does not count.
 """
 
 from __future__ import annotations
@@ -10,33 +11,48 @@ from __future__ import annotations
 import hashlib
 import io
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from coterie.clustering import Point
+from coterie.errors import StudyError
 from coterie.local.job import read_package, write_package
 from coterie.sharing import Disclosure
 from coterie.study.files import write_file
 
-__all__ = ["Checkpoints", "Mark", "newest_common"]
+__all__ = ["Checkpoints", "Kept", "Mark", "newest_common"]
 
 KEPT = 2
-FILE = re.compile(r"checkpoint-(\d+)-(\d+)-(\d+)")
+FILE = re.compile(r"checkpoint-([0-9a-f]{32})-(\d+)-(\d+)-(\d+)")
+#: Marks come from others, too.
+Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 
 
 class Mark(NamedTuple):
-    """When a checkpoint was made."""
+    """Of which run a checkpoint is, and when it was made. `start` counts the restarts that are done."""
 
-    epoch: int
-    start: int
-    iteration: int
+    run: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
+    epoch: Count
+    start: Count
+    iteration: Count
 
     @property
-    def progress(self) -> tuple[int, int, int]:
+    def progress(self) -> tuple[int, int, int, str]:
         """Marks in the order of how much of the work is done."""
-        return self.start, self.iteration, self.epoch
+        return self.start, self.iteration, self.epoch, self.run
+
+
+class Kept(NamedTuple):
+    """What a checkpoint holds. `terms`: a hash of what the run is to compute and to open."""
+
+    point: Point
+    disclosures: list[Disclosure]
+    terms: str
 
 
 class Checkpoints:
@@ -49,55 +65,69 @@ class Checkpoints:
         """All that can be gone on from."""
         return sorted(mark for mark in self._listed() if self._read(mark) is not None)
 
+    def newest(self) -> Mark | None:
+        """The one furthest along."""
+        return max(self.marks(), key=lambda mark: mark.progress, default=None)
+
     def newest_epoch(self) -> int:
         return max((mark.epoch for mark in self._listed()), default=0)
 
-    def save(self, epoch: int, point: Point, disclosures: list[Disclosure]) -> None:
+    def save(self, run: str, epoch: int, point: Point, disclosures: list[Disclosure], terms: str = "") -> Mark:
         """Keep this one, whole or not at all, and the one before it."""
-        mark = Mark(epoch, point.start, point.iteration)
+        mark = Mark(run, epoch, point.start, point.iteration)
         stream = io.BytesIO()
-        arrays = {f"{name} {part}": array for name in ("centers", "best") for part, array in _held(point, name).items()}
-        fields = {"purpose": self.purpose, "mark": mark, "most": point.most, "disclosures": disclosures}
-        write_package(stream, fields, arrays)
+        fields = {"purpose": self.purpose, "mark": mark, "disclosures": disclosures, "terms": terms}
+        write_package(stream, {**fields, "plain": dict(_plain(point))}, dict(_arrays(point)))
         body = stream.getvalue()
         write_file(self._path(mark), hashlib.sha256(body).digest() + body, mode=0o600)
         for old in sorted(self._listed(), key=lambda m: (m.epoch, m.start, m.iteration))[:-KEPT]:
             self._path(old).unlink(missing_ok=True)
+        return mark
 
-    def load(self, mark: Mark) -> tuple[Point, list[Disclosure]]:
+    def load(self, mark: Mark) -> Kept:
         found = self._read(mark)
-        assert found is not None, "a mark that was listed"
+        if found is None:
+            raise StudyError(f"the checkpoint {self._path(mark)} was damaged or removed since this run began")
         fields, arrays = found
-        held: dict[str, dict[str, Any]] = {"centers": {}, "best": {}}
+        held: dict[str, Any] = dict(fields["plain"])
         for name, array in arrays.items():
             secret, part = name.split(" ")
-            held[secret][part] = array
-        point = Point(mark.start, mark.iteration, fields["most"], held["centers"] or None, held["best"] or None)
-        return point, [msgspec.convert(entry, Disclosure, strict=False) for entry in fields["disclosures"]]
+            if part:
+                held.setdefault(secret, {})[part] = array
+            else:
+                held[secret] = array
+        disclosures = [msgspec.convert(entry, Disclosure, strict=False) for entry in fields["disclosures"]]
+        return Kept(Point(**held), disclosures, fields["terms"])
 
     def keep(self, mark: Mark) -> None:
-        """The run goes on from this one. Later ones that not everybody has must not push it out."""
+        """Keep this one alone: the run goes on from it, and later ones that not everybody has must not push it out."""
         for other in self._listed():
             if other != mark:
                 self._path(other).unlink(missing_ok=True)
+        self._remove_drafts()
 
     def clear(self) -> None:
         """Nothing is left to go on from."""
         for mark in self._listed():
             self._path(mark).unlink(missing_ok=True)
-        for draft in self.folder.glob(".checkpoint-*"):  # of a run that was killed
-            draft.unlink(missing_ok=True)
+        self._remove_drafts()
         if self.folder.is_dir() and not any(self.folder.iterdir()):
             self.folder.rmdir()
+
+    def _remove_drafts(self) -> None:
+        """Of a run that was killed."""
+        for draft in self.folder.glob(".checkpoint-*"):
+            if FILE.fullmatch(draft.name[1:].rpartition(".")[0]):
+                draft.unlink(missing_ok=True)
 
     def _listed(self) -> list[Mark]:
         if not self.folder.is_dir():
             return []
         found = (FILE.fullmatch(file.name) for file in self.folder.iterdir())
-        return [Mark(*map(int, match.groups())) for match in found if match]
+        return [Mark(match[1], int(match[2]), int(match[3]), int(match[4])) for match in found if match]
 
     def _path(self, mark: Mark) -> Path:
-        return self.folder / f"checkpoint-{mark.epoch}-{mark.start}-{mark.iteration}"
+        return self.folder / f"checkpoint-{mark.run}-{mark.epoch}-{mark.start}-{mark.iteration}"
 
     def _read(self, mark: Mark) -> tuple[dict[str, Any], dict[str, Any]] | None:
         try:
@@ -112,9 +142,22 @@ class Checkpoints:
         return package
 
 
-def _held(point: Point, name: str) -> dict[str, Any]:
-    held: dict[str, Any] | None = getattr(point, name)
-    return held or {}
+def _arrays(point: Point) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Every array of a point, as "field part"; where a field is one array, it has no parts."""
+    for field in msgspec.structs.fields(Point):
+        value = getattr(point, field.name)
+        if isinstance(value, dict):
+            yield from ((f"{field.name} {part}", array) for part, array in value.items())
+        elif isinstance(value, np.ndarray):
+            yield f"{field.name} ", value
+
+
+def _plain(point: Point) -> Iterator[tuple[str, Any]]:
+    """All the other fields of a point."""
+    for field in msgspec.structs.fields(Point):
+        value = getattr(point, field.name)
+        if not isinstance(value, dict | np.ndarray):
+            yield field.name, value
 
 
 def newest_common(held: list[list[Mark]]) -> Mark | None:

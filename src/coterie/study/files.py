@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import tempfile
 import tomllib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +13,7 @@ import msgspec
 
 from coterie.errors import CoterieError, InputError, StudyError
 
-__all__ = ["check_name", "decode_toml", "folder_for", "read_text", "write_file"]
+__all__ = ["check_name", "decode_toml", "read_text", "sync_folder", "write_file"]
 
 T = TypeVar("T")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
@@ -63,46 +60,13 @@ def write_file(path: Path, content: bytes, mode: int = 0o644, replace: bool = Tr
         except BaseException:
             Path(name).unlink(missing_ok=True)  # it has its name already, if a signal came just then
             raise
-        _sync(path.parent)
+        sync_folder(path.parent)
     except OSError as error:
         raise InputError(f"{path} cannot be written ({error.strerror})") from None
 
 
-@contextmanager
-def folder_for(path: Path) -> Iterator[Path]:
-    """A folder to fill, which takes the place of `path` when all went well, and is gone when not."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    except OSError as error:
-        raise InputError(f"{path} cannot be written ({error.strerror})") from None
-    try:
-        yield draft
-        for file in filter(Path.is_file, draft.rglob("*")):
-            with file.open("rb") as stream:
-                os.fsync(stream.fileno())
-        before = None
-        if path.exists():
-            before = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent)) / "before"
-            os.rename(path, before)
-        try:
-            os.rename(draft, path)
-        except BaseException:  # an OSError, or a signal
-            if before is not None and not path.exists():
-                os.rename(before, path)
-            raise
-        _sync(path.parent)
-        left = re.compile(rf"\.{re.escape(path.name)}\.(old\.)?[a-z0-9_]{{8}}")
-        for other in path.parent.iterdir():  # what was there before, and drafts of runs that were killed
-            if left.fullmatch(other.name):
-                shutil.rmtree(other, ignore_errors=True)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written ({error.strerror})") from None
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-
-
-def _sync(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """What was renamed there stays so, whatever happens."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

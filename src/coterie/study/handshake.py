@@ -2,8 +2,9 @@
 
 1. Everybody posts a greeting: version, hash of each section of the study, how many rows it brings, the least cluster
    size its policy asks for, the checkpoints it holds, a fresh nonce.
-2. Everybody compares. The strictest least size holds. From the greetings follow the layout, the task, the epoch, the
-   checkpoint to go on from and the session.
+2. Everybody compares. The strictest least size holds, and nobody brings more rows than the study allows. From the
+   greetings follow the layout, the task, the epoch, the checkpoint to go on from, the session and the run: that of the
+   checkpoint, or a new one.
 3. P1 measures the link to every other participant, from which the plan follows; everybody comes to the same plan and
    the same task, or stops.
 """
@@ -92,14 +93,23 @@ class Proposal(msgspec.Struct, frozen=True):
 @dataclass(frozen=True)
 class Agreed:
     """What everybody will do, in which session; `mark`: the checkpoint to go on from; `restart`: none, because somebody
-    wants it so."""
+    wants it so. `run`: the session in which the run was begun, which keeps this name however often it is taken up.
+    `replayed`: nothing is left of it but to open its results, perhaps once more."""
 
     task: Task
     world: World
     epoch: int
     mark: Mark | None
     link: Link
+    run: str
     restart: bool = False
+    replayed: bool = False
+
+    @property
+    def terms(self) -> str:
+        """A hash of what is computed and opened, whatever the plan."""
+        whole = msgspec.structs.replace(self.task, block_rows=0, lanes=0, schedule=())
+        return hashlib.sha256(msgspec.msgpack.encode(whole)).hexdigest()
 
 
 def card_of(study: Study) -> bytes:
@@ -133,14 +143,29 @@ def agree_on_run(channel: Channel, study: Study, purpose: Purpose, own: Greeting
         if greetings[other].purpose != purpose:
             raise StudyError(f"{channel.world.names[other]} has started a {greetings[other].purpose}, not a {purpose}")
     ordered = [greetings[rank] for rank in sorted(greetings)]
+    check_rows(study, ordered)
     task = _task(study, purpose, ordered)
     restart = any(one.restart for one in ordered)
     mark = None if restart else newest_common([one.marks for one in ordered[1:]])
+    starts = max(len(task.starts), 1)
+    if mark is not None and (mark.start > starts or mark.iteration > task.max_iter):
+        name = channel.world.names[1]
+        raise FrameError(f"{name} holds a checkpoint that makes no sense (of a restart that there is not)", name)
     epoch = 1 + max(one.epoch for one in ordered)
     nonces = b"".join(one.nonce for one in ordered)
-    session = hashlib.sha256(b"coterie session" + canonical([own.card.sections, epoch, purpose]) + nonces).digest()[:16]
+    common = canonical([own.card.sections, epoch, purpose, mark, restart])
+    session = hashlib.sha256(b"coterie session" + common + nonces).digest()[:16]
     task, link = _plan(channel, task)
-    return Agreed(task, World(channel.world.names, session), epoch, mark, link, restart)
+    world, run = World(channel.world.names, session), session.hex() if mark is None else mark.run
+    return Agreed(task, world, epoch, mark, link, run, restart, mark is not None and mark.start == starts)
+
+
+def check_rows(study: Study, greetings: list[Greeting]) -> None:
+    """Everybody sets memory aside for as many rows as a party says that it has."""
+    most = study.data.most_rows
+    for name, one in zip(study.names[1:], greetings[1:], strict=True):
+        if one.rows > most:
+            raise DataError(f"{name} says that it has {one.rows} rows; the study allows each party at most {most}")
 
 
 def _read(raw: bytes, kind: type[T], name: str, what: str) -> T:
@@ -152,8 +177,9 @@ def _read(raw: bytes, kind: type[T], name: str, what: str) -> T:
 
 
 def greeting(study: Study, purpose: Purpose, rows: int, least: int, **more: object) -> Greeting:
-    if rows > MOST_ROWS:
-        raise DataError(f"there are {rows} rows; at most {MOST_ROWS} can be clustered")
+    most = min(MOST_ROWS, study.data.most_rows)
+    if rows > most:
+        raise DataError(f"there are {rows} rows; at most {most} are allowed")
     card = Card(__version__, section_hashes(study), time.time())
     return Greeting(card, secrets.token_bytes(16), purpose, rows, least, **more)  # type: ignore[arg-type]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import msgspec
@@ -11,18 +12,19 @@ from numpy.typing import NDArray
 from coterie.clustering import Outcome
 from coterie.clustering.program import predict
 from coterie.clustering.vertical import local_distances
+from coterie.data import Rows
 from coterie.data.sinks import write_labels
 from coterie.errors import InputError, StudyError
 from coterie.local.job import Kept
 from coterie.protocols import FAMILIES
 from coterie.sharing import Party
 from coterie.study.audit import Audit
-from coterie.study.files import folder_for
+from coterie.study.drafts import folder_for
 from coterie.study.handshake import Agreed, greeting
 from coterie.study.ids import own_block
-from coterie.study.prepare import Orders, Ready, prepare
+from coterie.study.prepare import Orders, Ready, prepare, recognise
 from coterie.study.results import Model, Spent, check_out, in_source_order, load_model, source_ids, write_manifest
-from coterie.study.session import Lanes, Voice, about, everybody_is_done, summary, take_part
+from coterie.study.session import Lanes, Voice, about, declining, everybody_is_done, summary, take_part
 from coterie.transport import Channel
 
 __all__ = ["predict_rows"]
@@ -31,20 +33,23 @@ __all__ = ["predict_rows"]
 def predict_rows(orders: Orders, voice: Voice | None = None) -> Path:
     """Label new rows with a study's model: here, where the centres are known here; else together."""
     voice = voice or Voice()
-    ready = prepare(orders)
-    check_out(orders.out, ready.hash, "predict")
+    known = recognise(orders)
+    check_out(orders.out, known.hash, "predict")
+    study = known.study
+    alone = study.disclosures.centers == "revealed" and study.clustering.partition == "horizontal"
+    with contextlib.nullcontext() if alone else declining(orders, known, voice):
+        ready = prepare(orders, known)
     model = None
     if ready.rank:
         if orders.model is None:
             raise InputError("say which model with --model, such as results/model.json")
         model = load_model(orders.model, ready.hash, ready.me.name)
-    study = ready.study
-    if study.disclosures.centers == "revealed" and study.clustering.partition == "horizontal":
+    if alone:
         if model is None or ready.rows is None:
             raise StudyError(f"the parties know the centres and predict alone; {ready.me.name} is not needed")
-        labels = _nearest(ready, model)
+        labels = _nearest(ready, ready.rows, model)
         last = Audit(orders.audit_path).record("prediction", **about(ready), rows=len(labels), alone=True)
-        with folder_for(orders.out) as folder:
+        with folder_for(orders.out, replace=False) as folder:
             write_labels(
                 folder / "labels.parquet", in_source_order(ready, labels), source_ids(ready), study.data.id or None
             )
@@ -64,14 +69,14 @@ def predict_rows(orders: Orders, voice: Voice | None = None) -> Path:
             return _predict(me, ready, agreed, model), {}
 
         outcome, _ = open_lanes(role)
-        with folder_for(orders.out) as folder:
+        with folder_for(orders.out, replace=False) as folder:
             if outcome.labels is not None:
                 labels = in_source_order(ready, outcome.labels)
                 write_labels(folder / "labels.parquet", labels, source_ids(ready), study.data.id or None)
             log = b"".join(msgspec.json.encode(entry) + b"\n" for entry in outcome.disclosures)
             (folder / "disclosures.jsonl").write_bytes(log)
             last = audit.record("results", disclosures=summary(outcome.disclosures))
-            write_manifest(folder, ready, "predict", agreed.world.session.hex(), last)
+            write_manifest(folder, ready, "predict", agreed.run, last)
             everybody_is_done(talk)
 
     take_part(orders, ready, voice, own, work)
@@ -103,11 +108,10 @@ def _closed(model: Model) -> NDArray[np.bool_]:
     return np.array(model.suppressed or [False] * model.clusters)
 
 
-def _nearest(ready: Ready, model: Model) -> NDArray[np.int64]:
+def _nearest(ready: Ready, own: Rows, model: Model) -> NDArray[np.int64]:
     """The closest known centre of each row, in the fixed point of the run; -1 where none is known."""
     from coterie.ring import FixedPoint
 
-    assert ready.rows is not None
     columns = ready.study.data.columns
     encoding = FixedPoint(
         tuple(c.low for c in columns),
@@ -116,7 +120,7 @@ def _nearest(ready: Ready, model: Model) -> NDArray[np.int64]:
         model.fractional_bits,
         ready.study.clustering.scale == "bounds",
     )
-    rows = encoding.encode(ready.rows.values, range(len(columns)))
+    rows = encoding.encode(own.values, range(len(columns)))
     known = np.flatnonzero(~_closed(model))
     if not len(known):
         return np.full(len(rows), -1, np.int64)

@@ -18,16 +18,20 @@ from coterie.transport import World
 from coterie.transport.certificates import Credentials
 from coterie.transport.meeting import Peer
 
-__all__ = ["Orders", "Ready", "prepare", "read_data"]
+__all__ = ["Known", "Orders", "Ready", "hello_session", "prepare", "read_data", "recognise"]
 
-#: The session of frames that only say hello and agree on the real one.
-HELLO = hashlib.sha256(b"coterie hello").digest()[:16]
+
+def hello_session(study_hash: str) -> bytes:
+    """The session of frames that only say hello and agree on the real one. It names the study: whoever has another one
+    is refused at the door."""
+    return hashlib.sha256(b"coterie hello" + study_hash.encode()).digest()[:16]
 
 
 @dataclass(frozen=True)
 class Orders:
-    """What somebody at the keyboard has said. `patience`: seconds that a peer may be silent; `wait`: seconds for the
-    others to start."""
+    """What somebody at the keyboard has said. `patience`: seconds that a peer may be silent; `stall`: seconds that it
+    may send nothing but heartbeats, if not as long as the transport allows; `wait`: seconds for the others to
+    start."""
 
     study: Path
     key: Path
@@ -43,29 +47,26 @@ class Orders:
     wait: float = 3600.0
     patience: float = 10.0
     restart: bool = False
+    stall: float | None = None
 
     @property
     def audit_path(self) -> Path:
         return self.audit or self.key.with_name("audit.jsonl")
 
-    @property
-    def state_path(self) -> Path:
-        return self.state or self.out.with_name(self.out.name + ".state")
+    def state_path(self, study_hash: str) -> Path:
+        """Where checkpoints are: the same place however the key is reached, and wherever results go."""
+        key = self.key.resolve()
+        return self.state or key.with_name(f"{key.stem}.state") / study_hash[:16]
 
 
 @dataclass(frozen=True, repr=False)
-class Ready:
-    """A participant that may take part. `rows` (in common order) and `order` (where each stood in the source) are
-    None at the helper."""
+class Known:
+    """A participant of a study that everybody has signed."""
 
     study: Study
     hash: str
     rank: int
     credentials: Credentials
-    policy: Policy
-    policy_called: str
-    rows: Rows | None = None
-    order: NDArray[np.intp] | None = None
 
     @property
     def me(self) -> Identity:
@@ -74,24 +75,41 @@ class Ready:
     @property
     def world(self) -> World:
         """Everybody, before a session is agreed on."""
-        return World(self.study.names, HELLO)
+        return World(self.study.names, hello_session(self.hash))
 
     @property
     def peers(self) -> list[Peer]:
         return [Peer(one.host, one.port, one.certificate) for one in self.study.everybody]
 
 
-def prepare(orders: Orders) -> Ready:
-    """Check all that can be checked at home. Data is read where orders name it."""
+@dataclass(frozen=True, repr=False)
+class Ready(Known):
+    """One that may take part. `rows` (in common order) and `order` (where each stood in the source) are None at the
+    helper."""
+
+    policy: Policy
+    policy_called: str
+    rows: Rows | None = None
+    order: NDArray[np.intp] | None = None
+
+
+def recognise(orders: Orders) -> Known:
+    """Check key, study and signatures: from then on there are others to whom this participant is known."""
     key = load_key(orders.key)
     study = load_study(orders.study)
     rank = study.rank_of(key)
     verify_signatures(orders.study, study)
-    one = study.everybody[rank]
+    return Known(study, study_hash(study), rank, Credentials(study.everybody[rank].certificate, key))
+
+
+def prepare(orders: Orders, known: Known | None = None) -> Ready:
+    """Check all that can be checked at home. Data is read where orders name it."""
+    known = known or recognise(orders)
+    study, rank = known.study, known.rank
     policy, called = load_policy(orders.policy, orders.key)
-    check_policy(policy, study, one.name, called)
+    check_policy(policy, study, known.me.name, called)
     rows, order = read_data(orders, study, rank)
-    return Ready(study, study_hash(study), rank, Credentials(one.certificate, key), policy, called, rows, order)
+    return Ready(study, known.hash, rank, known.credentials, policy, called, rows, order)
 
 
 def read_data(orders: Orders, study: Study, rank: int) -> tuple[Rows | None, NDArray[np.intp] | None]:
@@ -111,6 +129,10 @@ def read_data(orders: Orders, study: Study, rank: int) -> tuple[Rows | None, NDA
     rows = read_rows(orders.data, columns, study.data.id or None, table=orders.table, query=orders.query)
     if not len(rows.values):
         raise DataError(f"{rows.source} has no rows")
+    if len(rows.values) > study.data.most_rows:
+        raise DataError(
+            f"{rows.source} has {len(rows.values)} rows; the study allows each party at most {study.data.most_rows}"
+        )
     if study.clustering.partition == "vertical":
         return sorted_by_id(rows)
     return rows, np.arange(len(rows.values), dtype=np.intp)

@@ -1,4 +1,4 @@
-"""What a participant has in the end, as files: all of them, or none."""
+"""What a participant has in the end, as files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import csv
 import datetime
 import hashlib
 import io
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,9 +19,10 @@ from numpy.typing import NDArray
 
 from coterie.clustering import Outcome
 from coterie.data.sinks import write_labels
-from coterie.errors import InputError, StudyError
+from coterie.errors import InputError, ProtocolError, StudyError
 from coterie.local.job import Kept
 from coterie.report.facts import Facts, Participant, facts_of, versions
+from coterie.study.drafts import is_empty, remove_left_over, try_place
 from coterie.study.files import read_text, write_file
 from coterie.study.handshake import Agreed
 from coterie.study.prepare import Ready
@@ -73,25 +73,36 @@ class Spent:
 
 
 def check_out(out: Path, hash_: str, purpose: str) -> None:
-    """May results go there? Only what is empty, or is of the same study and purpose, is replaced."""
+    """Can results be shown there in the end? A folder that holds anything stays as it is; but what a killed run has
+    left is removed."""
     if out.name in ("", ".."):
         raise InputError(f"--out {out}: name a folder that is yet to be made, such as {out / 'results'}")
-    near = next(folder for folder in out.absolute().parents if folder.exists())
-    if not near.is_dir() or not os.access(near, os.W_OK):
-        raise InputError(f"--out {out}: nothing can be written in {near}")
-    if not out.exists():
-        return
-    if not out.is_dir():
+    if out.is_symlink() and not out.exists():
+        raise InputError(f"--out {out} is a link that leads nowhere; name a folder")
+    if out.exists() and not out.is_dir():
         raise InputError(f"--out {out} is a file; name a folder")
-    if not any(out.iterdir()):
-        return
-    try:
-        manifest = msgspec.json.decode((out / "manifest.json").read_bytes(), type=dict[str, Any])
-    except (OSError, ValueError, RecursionError):
-        manifest = {}
-    if (manifest.get("study_hash"), manifest.get("purpose")) != (hash_, purpose):
+    remove_left_over(out)
+    if out.is_dir() and not is_empty(out):
         what = "predictions" if purpose == "predict" else "results"
-        raise InputError(f"--out {out} holds something else than {what} of this study; choose another folder")
+        if _finished(out) != (hash_, purpose):
+            raise InputError(f"--out {out} holds something else than {what} of this study; choose another folder")
+        again = (
+            "; choose another folder"
+            if purpose == "predict"
+            else ". If other participants lack theirs, start it again, all of you, with another --out: everybody gets "
+            "the same results, and nothing more is disclosed or counted"
+        )
+        raise InputError(f"--out {out} holds {what} of this study already{again}")
+    try_place(out)
+
+
+def _finished(folder: Path) -> tuple[object, object]:
+    """Of which study and purpose finished results are."""
+    try:
+        manifest = msgspec.json.decode((folder / "manifest.json").read_bytes(), type=dict[str, Any])
+    except (OSError, ValueError, RecursionError):
+        return None, None
+    return manifest.get("study_hash"), manifest.get("purpose")
 
 
 def load_model(path: Path, study_hash: str, party: str) -> Model:
@@ -108,7 +119,8 @@ def load_model(path: Path, study_hash: str, party: str) -> Model:
 
 def in_source_order(ready: Ready, labels: NDArray[np.int64]) -> NDArray[np.int64]:
     """Labels as the rows stand in the source."""
-    assert ready.order is not None
+    if ready.order is None:
+        raise ProtocolError(f"{ready.me.name} has labels, but no rows")
     out = np.empty_like(labels)
     out[ready.order] = labels
     return out
@@ -116,9 +128,7 @@ def in_source_order(ready: Ready, labels: NDArray[np.int64]) -> NDArray[np.int64
 
 def source_ids(ready: Ready) -> list[str] | None:
     """Ids as the rows stand in the source."""
-    assert ready.rows is not None
-    assert ready.order is not None
-    if ready.rows.ids is None:
+    if ready.rows is None or ready.order is None or ready.rows.ids is None:
         return None
     ids = np.empty(len(ready.rows.ids), object)
     ids[ready.order] = ready.rows.ids
@@ -143,7 +153,7 @@ def write_results(folder: Path, ready: Ready, agreed: Agreed, outcome: Outcome, 
         mode = 0o600 if model.share is not None else 0o644
         write_file(folder / "model.json", msgspec.json.format(msgspec.json.encode(model), indent=1), mode)
         if facts.centers is not None:
-            write_file(folder / "centers.csv", _centers(facts).encode())
+            write_file(folder / "centers.csv", _centers(facts, facts.centers).encode())
     log = b"".join(msgspec.json.encode(entry) + b"\n" for entry in outcome.disclosures)
     write_file(folder / "disclosures.jsonl", log)
     costs: dict[str, Any] = {
@@ -194,7 +204,7 @@ def _facts(ready: Ready, agreed: Agreed, outcome: Outcome, spent: Spent) -> Fact
         seconds_per_iteration=spent.iterations,
         memory=spent.memory,
         versions=versions(),
-        hashes={"study": ready.hash, "run": agreed.world.session.hex()},
+        hashes={"study": ready.hash, "run": agreed.run},
     )
 
 
@@ -202,7 +212,7 @@ def _model(ready: Ready, agreed: Agreed, outcome: Outcome, kept: Kept) -> Model:
     task, own = agreed.task, ready.study.own_columns(ready.rank)
     model = Model(
         ready.hash,
-        agreed.world.session.hex(),
+        agreed.run,
         ready.me.name,
         task.layout.partition,
         task.clusters,
@@ -220,13 +230,12 @@ def _model(ready: Ready, agreed: Agreed, outcome: Outcome, kept: Kept) -> Model:
     return msgspec.structs.replace(model, centers=outcome.centers.tolist(), centers_in_data_units=shown)
 
 
-def _centers(facts: Facts) -> str:
-    assert facts.centers is not None
+def _centers(facts: Facts, centers: list[list[float]]) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     sizes = facts.sizes if facts.options["counts"] == "revealed" or facts.options["sizes"] == "rounded" else None
     writer.writerow(["cluster", *(["size"] if sizes else []), *facts.center_columns])
-    for j, row in enumerate(facts.centers):
+    for j, row in enumerate(centers):
         size = [sizes[j]] if sizes else []
         writer.writerow([j, *size, *([""] * len(row) if facts.closed(j) else map(repr, row))])
     return stream.getvalue()

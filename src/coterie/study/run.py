@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,18 +12,21 @@ import numpy as np
 
 from coterie import __version__
 from coterie.clustering import Outcome, Point, Watch, fit
+from coterie.errors import InputError, StudyError
 from coterie.local.job import Kept
 from coterie.local.memory import peak_bytes
 from coterie.protocols import FAMILIES
 from coterie.sharing import Disclosure, Party
+from coterie.study.agreement import Study
 from coterie.study.audit import Audit
-from coterie.study.checkpoint import Checkpoints
-from coterie.study.files import canonical, folder_for
+from coterie.study.checkpoint import Checkpoints, Mark
+from coterie.study.drafts import folder_for
+from coterie.study.files import canonical
 from coterie.study.handshake import Agreed, greeting
 from coterie.study.ids import own_block
-from coterie.study.prepare import Orders, Ready, prepare
+from coterie.study.prepare import Orders, Ready, prepare, recognise
 from coterie.study.results import Spent, check_out, write_manifest, write_results
-from coterie.study.session import Lanes, Voice, everybody_is_done, summary, take_part
+from coterie.study.session import Lanes, Voice, declining, everybody_is_done, summary, take_part
 from coterie.transport import Channel
 
 __all__ = ["run_study"]
@@ -32,9 +36,12 @@ def run_study(orders: Orders, voice: Voice | None = None) -> Path:
     """Take part in a study, to the end; returns where the results are."""
     voice = voice or Voice()
     voice.phase("checking key, study, signatures, policy and data")
-    ready = prepare(orders)
-    check_out(orders.out, ready.hash, "fit")
-    checkpoints = Checkpoints(orders.state_path, purpose_of(ready))
+    known = recognise(orders)
+    check_out(orders.out, known.hash, "fit")
+    with declining(orders, known, voice):
+        ready = prepare(orders, known)
+    checkpoints = Checkpoints(orders.state_path(ready.hash), purpose_of(ready))
+    check_state(checkpoints.folder)
     own = greeting(
         ready.study,
         "fit",
@@ -46,16 +53,7 @@ def run_study(orders: Orders, voice: Voice | None = None) -> Path:
     )
 
     def work(agreed: Agreed, talk: Channel, open_lanes: Lanes, audit: Audit, spent: Spent) -> None:
-        earlier: list[Disclosure] = []
-        point = None
-        if agreed.mark is not None:
-            point = Point(agreed.mark.start, agreed.mark.iteration)
-            if agreed.mark in own.marks:  # the helper can do without
-                point, earlier = checkpoints.load(agreed.mark)
-            checkpoints.keep(agreed.mark)
-            voice.phase(f"going on after iteration {agreed.mark.iteration}")
-        elif agreed.restart:
-            checkpoints.clear()
+        point, earlier = _taken_up(agreed, checkpoints, own.marks, voice)
         watch = _Progress(agreed, checkpoints, voice, spent, earlier)
 
         def role(me: Party) -> tuple[Outcome, Kept]:
@@ -72,7 +70,7 @@ def run_study(orders: Orders, voice: Voice | None = None) -> Path:
         outcome, kept = open_lanes(role)
         spent.memory = peak_bytes()
         voice.phase("writing results")
-        with folder_for(orders.out) as folder:
+        with folder_for(orders.out, replace=False) as folder:
             write_results(folder, ready, agreed, outcome, kept, spent)
             last = audit.record(
                 "results",
@@ -81,16 +79,56 @@ def run_study(orders: Orders, voice: Voice | None = None) -> Path:
                 bytes_sent=outcome.traffic.bytes_sent if outcome.traffic else {},
                 suppressed=None if outcome.suppressed is None else int(outcome.suppressed.sum()),
             )
-            write_manifest(folder, ready, "fit", agreed.world.session.hex(), last)
+            write_manifest(folder, ready, "fit", agreed.run, last)
             everybody_is_done(talk)
-        checkpoints.clear()
+        _keep_the_end(checkpoints, watch.end)
 
-    take_part(orders, ready, voice, own, work)
+    take_part(orders, ready, voice, own, work, lambda: _goes_on(checkpoints.newest(), ready.study))
     return orders.out
 
 
+def _taken_up(
+    agreed: Agreed, checkpoints: Checkpoints, own: list[Mark], voice: Voice
+) -> tuple[Point | None, list[Disclosure]]:
+    """Where the run goes on, and what was disclosed before that; from the start, where no checkpoint is agreed on."""
+    mark = agreed.mark
+    if mark is None:
+        if agreed.restart:
+            checkpoints.clear()
+        return None, []
+    point = Point(mark.start, mark.iteration)
+    earlier: list[Disclosure] = []
+    if mark in own:  # the helper can do without
+        point, earlier, terms = checkpoints.load(mark)
+        if agreed.replayed and terms != agreed.terms:
+            raise StudyError(
+                f"the results of run {agreed.run} were opened under other rules (another least cluster size, say) than "
+                "the participants bring now; bring the same ones, or begin a new run with --restart"
+            )
+    checkpoints.keep(mark)
+    voice.phase("opening the results" if agreed.replayed else f"going on after iteration {mark.iteration}")
+    return point, earlier
+
+
+def _keep_the_end(checkpoints: Checkpoints, end: Mark | None) -> None:
+    """Others may lack their results: what is needed to open them once more stays."""
+    if end is None:
+        checkpoints.clear()
+    else:
+        checkpoints.keep(end)
+
+
+def _goes_on(mark: Mark | None, study: Study) -> str:
+    """Where a run goes on, if all have the checkpoint that is the newest here."""
+    if mark is None:
+        return ""
+    if mark.start == study.clustering.restarts:
+        return "it goes on with the results"
+    return f"it goes on after iteration {mark.iteration}{f' of start {mark.start + 1}' if mark.start else ''}"
+
+
 class _Progress(Watch):
-    """Keeps a checkpoint of every iteration and says how far the run is."""
+    """Keeps a checkpoint of every iteration, and one of the end, and says how far the run is."""
 
     def __init__(
         self, agreed: Agreed, checkpoints: Checkpoints, voice: Voice, spent: Spent, earlier: list[Disclosure]
@@ -98,20 +136,42 @@ class _Progress(Watch):
         self.agreed, self.checkpoints, self.voice, self.spent, self.earlier = agreed, checkpoints, voice, spent, earlier
         self.me: Party | None = None
         self.last = time.perf_counter()
+        self.end = agreed.mark if agreed.replayed else None
 
     def iterated(self, point: Callable[[], Point]) -> None:
-        assert self.me is not None
-        now = time.perf_counter()
-        self.spent.iterations.append(now - self.last)
+        self.spent.iterations.append(time.perf_counter() - self.last)
         here = point()
-        self.checkpoints.save(self.agreed.epoch, here, self.earlier + self.me.ledger.entries)
-        self.voice.iterated(here.start, here.iteration, self.agreed.task.max_iter, self.me.channel.bytes_sent)
+        self._save(here)
+        sent = 0 if self.me is None else self.me.channel.bytes_sent
+        self.voice.iterated(here.start, here.iteration, self.agreed.task.max_iter, sent)
         self.last = time.perf_counter()
+
+    def finished(self, point: Callable[[], Point]) -> None:
+        if not self.agreed.replayed:
+            self.end = self._save(point())
+
+    def _save(self, point: Point) -> Mark:
+        disclosures = self.earlier + ([] if self.me is None else self.me.ledger.entries)
+        return self.checkpoints.save(self.agreed.run, self.agreed.epoch, point, disclosures, self.agreed.terms)
+
+
+def check_state(folder: Path) -> None:
+    """Can checkpoints be written there? Found out before anybody connects."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"a try")
+            file.flush()
+    except OSError as error:
+        raise InputError(
+            f"checkpoints cannot be written in {folder} ({error.strerror}); name another folder with --state"
+        ) from None
 
 
 def purpose_of(ready: Ready) -> str:
-    """What must be the same to go on from a checkpoint."""
-    digest = hashlib.sha256(canonical([ready.hash, ready.me.name, __version__]))
+    """What must be the same to go on from a checkpoint: the study, the data, and what this party lets be opened."""
+    rules = ready.policy.least_cluster_size, ready.policy.contribution, ready.policy.coalition
+    digest = hashlib.sha256(canonical([ready.hash, ready.me.name, __version__, rules]))
     if ready.rows is not None:
         digest.update(np.ascontiguousarray(ready.rows.values).tobytes())
         digest.update(canonical(ready.rows.ids))

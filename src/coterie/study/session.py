@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -13,18 +14,30 @@ import msgspec
 
 from coterie import __version__
 from coterie.clustering import Outcome
-from coterie.errors import CoterieError, InputError, Interrupted, StudyError, TransportError, WrongSession
+from coterie.errors import (
+    CoterieError,
+    DataError,
+    InputError,
+    Interrupted,
+    PeerLost,
+    PeerUnreachable,
+    PolicyError,
+    StudyError,
+    TransportError,
+    WrongSession,
+)
 from coterie.local.job import Kept
 from coterie.local.memory import hold_on
 from coterie.local.threads import run_role
 from coterie.randomness import SystemEntropy
 from coterie.sharing import Disclosure, Party
 from coterie.study.audit import Audit
+from coterie.study.dumps import undumpable
 from coterie.study.handshake import Agreed, Greeting, agree_on_run, card_of
 from coterie.study.identity import split_address
-from coterie.study.prepare import Orders, Ready
+from coterie.study.prepare import Known, Orders, Ready
 from coterie.study.results import Spent
-from coterie.transport import Channel
+from coterie.transport import Channel, meeting
 from coterie.transport.meeting import MOST_LANES, Listener, Meeting
 
 __all__ = [
@@ -32,6 +45,7 @@ __all__ = [
     "Role",
     "Voice",
     "about",
+    "declining",
     "everybody_is_done",
     "meeting_of",
     "same_participants",
@@ -63,8 +77,10 @@ def take_part(
     voice: Voice,
     own: Greeting,
     work: Callable[[Agreed, Channel, Lanes, Audit, Spent], None],
+    goes_on: Callable[[], str] = str,
 ) -> None:
-    """Meet the others, agree with them, do the work; whatever happens is said to the others and to the audit log."""
+    """Meet the others, agree with them, do the work; whatever happens is said to the others and to the audit log.
+    `goes_on`: where the run would go on if it were started again, for people to read."""
     audit = Audit(orders.audit_path)
     audit.record(
         "started",
@@ -76,19 +92,21 @@ def take_part(
         source=None if ready.rows is None else ready.rows.source,
     )
     try:
-        with hold_on(), _signals(), meeting_of(orders, ready) as meeting:
+        with hold_on(), _signals(), meeting_of(orders, ready) as met, _hidden():
             voice.phase("waiting for the others")
             spent = Spent()
             with spent.time("waiting for the others"), same_participants():
-                (talk,) = meeting.connect([0], timeout=orders.wait, waiting=voice.waiting)
+                (talk,) = met.connect([0], timeout=orders.wait, waiting=voice.waiting)
             try:
                 with spent.time("agreeing on the run"):
                     agreed = agree_on_run(talk, ready.study, own.purpose, own)
                 audit.record(
                     "agreed",
-                    run=agreed.world.session.hex(),
+                    run=agreed.run,
+                    session=agreed.world.session.hex(),
                     epoch=agreed.epoch,
                     resumed_after=None if agreed.mark is None else agreed.mark.iteration,
+                    replayed=agreed.replayed,
                     rows=agreed.task.layout.n,
                     least_cluster_size=agreed.task.least,
                     peers={one.name: one.fingerprint for one in ready.study.everybody if one.name != ready.me.name},
@@ -97,7 +115,7 @@ def take_part(
                 def open_lanes(role: Role) -> tuple[Outcome, Kept]:
                     voice.phase("computing")
                     with spent.time("computing"):
-                        main, *lanes = meeting.connect(range(1, agreed.task.lanes + 2), agreed.world)
+                        main, *lanes = met.connect(range(1, agreed.task.lanes + 2), agreed.world)
                         return run_role(main, SystemEntropy(), role, lanes)
 
                 work(agreed, talk, open_lanes, audit, spent)
@@ -105,6 +123,8 @@ def take_part(
                 peer = error.peer if isinstance(error, TransportError) else ""
                 names = ready.study.names
                 talk.abort(names.index(peer) if peer in names else ready.rank, type(error).__name__)
+                if isinstance(error, InputError) and not isinstance(error, DataError):  # a full disk, say
+                    _say_what_next(error, goes_on())
                 raise
             talk.close()
     except BaseException as error:
@@ -115,19 +135,43 @@ def take_part(
             code=error.exit_code if isinstance(error, CoterieError) else 70,
         )
         if isinstance(error, KeyboardInterrupt):
-            raise Interrupted("interrupted; started again, with all the others, the run goes on") from None
+            interrupted = Interrupted("interrupted")
+            _say_what_next(interrupted, goes_on())
+            raise interrupted from None
+        if isinstance(error, PeerLost | PeerUnreachable | Interrupted):
+            _say_what_next(error, goes_on())
         raise
     audit.record("done", study_hash=ready.hash)
 
 
+def _say_what_next(error: CoterieError, goes_on: str) -> None:
+    """What to do is said behind what has happened."""
+    error.args = (f"{error.args[0]}; start it again, all of you{goes_on and ': '}{goes_on}",)
+
+
+@contextlib.contextmanager
+def declining(orders: Orders, known: Known, voice: Voice) -> Iterator[None]:
+    """If this participant's own data or policy is refused, tell those who wait for it: that it does not take part, and
+    not why."""
+    try:
+        yield
+    except (DataError, PolicyError):
+        decline = getattr(meeting, "decline", None)  # a transport that lacks it leaves the others waiting
+        if decline is not None:
+            voice.phase("telling the others that this participant does not take part")
+            with contextlib.suppress(CoterieError, OSError):
+                decline(known.world, known.rank, known.credentials, known.peers, orders.patience)
+        raise
+
+
 @contextlib.contextmanager
 def same_participants() -> Iterator[None]:
-    """Before they agree on a session, peers only misunderstand each other if they count the participants otherwise."""
+    """Before they agree on a session, peers misunderstand each other only if they have different studies."""
     try:
         yield
     except WrongSession as error:
         raise StudyError(
-            f"{error}: it has another study, or another version; compare [participants] of the study files"
+            f"{error}: it has another study, or another version; compare the study's hash (coterie study verify)"
         ) from None
 
 
@@ -142,7 +186,10 @@ def meeting_of(orders: Orders, ready: Ready, lanes: int = MOST_LANES) -> Iterato
             f"{ready.me.name} cannot listen on {host}:{port} ({error.strerror}). Is another run using the port? Behind "
             "a forwarded address, say where to listen with --listen HOST:PORT"
         ) from None
-    meeting = Meeting(
+    more: dict[str, Any] = {}
+    if "progress" in inspect.signature(Meeting).parameters:
+        more["progress"] = orders.stall
+    made = Meeting(
         ready.world,
         ready.rank,
         ready.credentials,
@@ -151,11 +198,22 @@ def meeting_of(orders: Orders, ready: Ready, lanes: int = MOST_LANES) -> Iterato
         orders.patience,
         lanes,
         card=lambda: card_of(ready.study),
+        **more,
     )
     try:
-        yield meeting
+        yield made
     finally:
-        meeting.close()
+        made.close()
+
+
+@contextlib.contextmanager
+def _hidden() -> Iterator[None]:
+    """Where the process is there for this run alone, nobody may look into it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    with undumpable():
+        yield
 
 
 @contextlib.contextmanager
@@ -163,14 +221,15 @@ def _signals() -> Iterator[None]:
     """Being told to stop is an exception like any other, so that the others hear of it."""
 
     def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        raise Interrupted(
-            f"stopped by {signal.Signals(number).name}; started again, with all the others, the run goes on"
-        )
+        raise Interrupted(f"stopped by {signal.Signals(number).name}")
 
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, stop) for number in numbers}
     try:
         yield
     finally:
@@ -179,7 +238,8 @@ def _signals() -> Iterator[None]:
 
 
 def everybody_is_done(talk: Channel) -> None:
-    """Results count when everybody has theirs ready: then all are shown, or none."""
+    """Results are shown when everybody has theirs ready. Whoever does not hear of it gets them by starting again with
+    the others."""
     for other in talk.world.peers(talk.rank):
         talk.post(other, b"ready")
     for other in talk.world.peers(talk.rank):
