@@ -208,7 +208,7 @@ def watch(moment: Moment) -> None:
     after(Checkpoints, "save", saved)
     before(run, "write_results", at("writing"))
     before(coterie.report.write, "write_report", at("half"))
-    before(run, "everybody_is_done", lambda talk: (moment.at("ready"), done.set()))
+    before(run, "everybody_is_done", lambda *args: (moment.at("ready"), done.set()))
     before(TlsChannel, "collect", said)
     after(run, "everybody_is_done", at("done"))
     before(Checkpoints, "clear", shown)

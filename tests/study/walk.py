@@ -354,4 +354,4 @@ class Cast:
 
     def audit(self, name: str) -> list[dict[str, Any]]:
         """The entries of the audit log, verified."""
-        return verify_audit(self.at(name, "audit.jsonl"))
+        return verify_audit(self.at(name, "audit.jsonl")).entries

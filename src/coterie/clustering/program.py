@@ -95,6 +95,7 @@ class _Run:
             best = self._objective(labels, centers), centers, labels
         n_iter = point.most
         for start in range(point.start, restarts):
+            self.me.ledger.restart = start
             if start > point.start:
                 point = Point(start, 0, n_iter)
                 self.me.channel.start_over()

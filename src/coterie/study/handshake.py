@@ -14,7 +14,8 @@ import hashlib
 import math
 import secrets
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Literal, TypeVar
 
 import msgspec
@@ -26,13 +27,14 @@ from coterie.errors import DataError, FrameError, InputError, StudyError
 from coterie.planning import planned
 from coterie.ring import FixedPoint, fractional_bits
 from coterie.study.agreement import Study, section_hashes
+from coterie.study.audit import Head
 from coterie.study.checkpoint import Mark, newest_common
 from coterie.study.files import canonical
 from coterie.study.policy import MOST_LEAST, check_least
 from coterie.transport import Channel, World
 from coterie.transport.links import Link
 
-__all__ = ["Agreed", "Card", "Greeting", "agree_on_run", "card_of", "compare_cards"]
+__all__ = ["Agreed", "Card", "Greeting", "agree_on_run", "card_of", "compare_cards", "read_letter"]
 
 #: How a link is measured: so many round trips, and one array of so many bytes.
 TRIPS, PROBE_BYTES = 3, 1 << 18
@@ -47,6 +49,7 @@ Coalition = Annotated[int, msgspec.Meta(ge=1, le=255)]
 Epoch = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 Nonce = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 Run = Annotated[str, msgspec.Meta(max_length=64)]
+Commitment = Annotated[str, msgspec.Meta(pattern=r"^([0-9a-f]{64})?\Z")]
 T = TypeVar("T")
 
 
@@ -65,7 +68,8 @@ class Front(msgspec.Struct, frozen=True):
 
 
 class Greeting(msgspec.Struct, frozen=True):
-    """What a participant brings to a run. `model` and `fractional_bits` are for predictions."""
+    """What a participant brings to a run. `model` and `fractional_bits` are for predictions; `commitment` is to its
+    data, in a fit; `head` is the last entry of its audit log."""
 
     card: Card
     nonce: Nonce
@@ -79,6 +83,8 @@ class Greeting(msgspec.Struct, frozen=True):
     marks: list[Mark] = []
     model: Run = ""
     fractional_bits: int = 0
+    commitment: Commitment = ""
+    head: Head | None = None
 
 
 class Proposal(msgspec.Struct, frozen=True):
@@ -91,7 +97,7 @@ class Proposal(msgspec.Struct, frozen=True):
 @dataclass(frozen=True)
 class Agreed:
     """What everybody will do, in which session; `mark`: the checkpoint to go on from; `restart`: none, because somebody
-    wants it so."""
+    wants it so; `greetings`: what each has said, by name."""
 
     task: Task
     world: World
@@ -99,6 +105,7 @@ class Agreed:
     mark: Mark | None
     link: Link
     restart: bool = False
+    greetings: Mapping[str, Greeting] = field(default_factory=dict)
 
 
 def card_of(study: Study) -> bytes:
@@ -126,8 +133,8 @@ def agree_on_run(channel: Channel, study: Study, purpose: Purpose, own: Greeting
     letters = {other: channel.collect(other) for other in others}
     for other in others:
         name = channel.world.names[other]
-        compare_cards(study, _read(letters[other], Front, name, "greeting").card, name)
-        greetings[other] = _read(letters[other], Greeting, name, "greeting")
+        compare_cards(study, read_letter(letters[other], Front, name, "greeting").card, name)
+        greetings[other] = read_letter(letters[other], Greeting, name, "greeting")
     for other in others:
         if greetings[other].purpose != purpose:
             raise StudyError(f"{channel.world.names[other]} has started a {greetings[other].purpose}, not a {purpose}")
@@ -139,10 +146,11 @@ def agree_on_run(channel: Channel, study: Study, purpose: Purpose, own: Greeting
     nonces = b"".join(one.nonce for one in ordered)
     session = hashlib.sha256(b"coterie session" + canonical([own.card.sections, epoch, purpose]) + nonces).digest()[:16]
     task, link = _plan(channel, task)
-    return Agreed(task, World(channel.world.names, session), epoch, mark, link, restart)
+    said = dict(zip(study.names, ordered, strict=True))
+    return Agreed(task, World(channel.world.names, session), epoch, mark, link, restart, said)
 
 
-def _read(raw: bytes, kind: type[T], name: str, what: str) -> T:
+def read_letter(raw: bytes, kind: type[T], name: str, what: str) -> T:
     """What another participant says, if it can be read and makes sense."""
     try:
         return msgspec.msgpack.decode(raw, type=kind)
@@ -246,7 +254,7 @@ def _plan(channel: Channel, task: Task) -> tuple[Task, Link]:
             channel.post(other, msgspec.msgpack.encode(proposal))
         return task, link
     _be_measured(channel)
-    proposal = _read(channel.collect(1), Proposal, names[1], "plan")
+    proposal = read_letter(channel.collect(1), Proposal, names[1], "plan")
     link = proposal.link
     if not (0 <= link.round_trip < math.inf and 1 <= link.bandwidth < math.inf):
         raise FrameError(f"{names[1]} sent a plan that makes no sense (for an impossible link)", names[1])

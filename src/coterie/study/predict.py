@@ -17,6 +17,7 @@ from coterie.local.job import Kept
 from coterie.protocols import FAMILIES
 from coterie.sharing import Party
 from coterie.study.audit import Audit
+from coterie.study.budget import run_of
 from coterie.study.files import folder_for
 from coterie.study.handshake import Agreed, greeting
 from coterie.study.ids import own_block
@@ -32,6 +33,7 @@ def predict_rows(orders: Orders, voice: Voice | None = None) -> Path:
     """Label new rows with a study's model: here, where the centres are known here; else together."""
     voice = voice or Voice()
     ready = prepare(orders)
+    voice.note(f"the policy is {ready.policy_called}")
     check_out(orders.out, ready.hash, "predict")
     model = None
     if ready.rank:
@@ -43,7 +45,11 @@ def predict_rows(orders: Orders, voice: Voice | None = None) -> Path:
         if model is None or ready.rows is None:
             raise StudyError(f"the parties know the centres and predict alone; {ready.me.name} is not needed")
         labels = _nearest(ready, model)
-        last = Audit(orders.audit_path).record("prediction", **about(ready), rows=len(labels), alone=True)
+        audit = Audit(orders.audit_path, ready.credentials)
+        last = audit.record(
+            "prediction", **about(ready), policy_from=ready.policy_called, rows=len(labels), alone=True
+        )
+        )
         with folder_for(orders.out) as folder:
             write_labels(
                 folder / "labels.parquet", in_source_order(ready, labels), source_ids(ready), study.data.id or None
@@ -55,6 +61,8 @@ def predict_rows(orders: Orders, voice: Voice | None = None) -> Path:
         "predict",
         0 if ready.rows is None else len(ready.rows.values),
         1 if model is None else model.least,
+        contribution=ready.policy.contribution,
+        coalition=ready.policy.coalition,
         model="" if model is None else model.run,
         fractional_bits=0 if model is None else model.fractional_bits,
     )
@@ -64,6 +72,7 @@ def predict_rows(orders: Orders, voice: Voice | None = None) -> Path:
             return _predict(me, ready, agreed, model), {}
 
         outcome, _ = open_lanes(role)
+        outcome.disclosures = audit.openings(run_of(agreed))
         with folder_for(orders.out) as folder:
             if outcome.labels is not None:
                 labels = in_source_order(ready, outcome.labels)
@@ -72,7 +81,7 @@ def predict_rows(orders: Orders, voice: Voice | None = None) -> Path:
             (folder / "disclosures.jsonl").write_bytes(log)
             last = audit.record("results", disclosures=summary(outcome.disclosures))
             write_manifest(folder, ready, "predict", agreed.world.session.hex(), last)
-            everybody_is_done(talk)
+            everybody_is_done(talk, ready, audit)
 
     take_part(orders, ready, voice, own, work)
     return orders.out
@@ -96,7 +105,7 @@ def _predict(me: Party, ready: Ready, agreed: Agreed, model: Model | None) -> Ou
             known[:, ready.study.own_columns(ready.rank)], called = _stand_ins(model)
         centers = family.contribute(known, shape)
     outcome = predict(family, task, block, centers, called if task.least > 1 else None)
-    outcome.disclosures, outcome.traffic = list(me.ledger.entries), me.channel.traffic()
+    outcome.traffic = me.channel.traffic()
     outcome.kept = {}
     return outcome
 

@@ -13,7 +13,7 @@ from coterie.data import Column, Rows, read_rows, sorted_by_id
 from coterie.errors import DataError, InputError
 from coterie.study.agreement import Study, load_study, study_hash, verify_signatures
 from coterie.study.identity import Identity, load_key
-from coterie.study.policy import Policy, check_policy, load_policy
+from coterie.study.policy import Policy, check_policy, check_rows, load_policy
 from coterie.transport import World
 from coterie.transport.certificates import Credentials
 from coterie.transport.meeting import Peer
@@ -46,7 +46,7 @@ class Orders:
 
     @property
     def audit_path(self) -> Path:
-        return self.audit or self.key.with_name("audit.jsonl")
+        return self.audit or self.key.resolve().with_name("audit.jsonl")
 
     @property
     def state_path(self) -> Path:
@@ -72,6 +72,10 @@ class Ready:
         return self.study.everybody[self.rank]
 
     @property
+    def others(self) -> list[Identity]:
+        return [one for one in self.study.everybody if one.name != self.me.name]
+
+    @property
     def world(self) -> World:
         """Everybody, before a session is agreed on."""
         return World(self.study.names, HELLO)
@@ -91,6 +95,7 @@ def prepare(orders: Orders) -> Ready:
     policy, called = load_policy(orders.policy, orders.key)
     check_policy(policy, study, one.name, called)
     rows, order = read_data(orders, study, rank)
+    check_rows(policy, 0 if rows is None else len(rows.values), called)
     return Ready(study, study_hash(study), rank, Credentials(one.certificate, key), policy, called, rows, order)
 
 

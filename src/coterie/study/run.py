@@ -16,6 +16,7 @@ from coterie.local.memory import peak_bytes
 from coterie.protocols import FAMILIES
 from coterie.sharing import Disclosure, Party
 from coterie.study.audit import Audit
+from coterie.study.budget import commitment, run_of
 from coterie.study.checkpoint import Checkpoints
 from coterie.study.files import canonical, folder_for
 from coterie.study.handshake import Agreed, greeting
@@ -33,6 +34,7 @@ def run_study(orders: Orders, voice: Voice | None = None) -> Path:
     voice = voice or Voice()
     voice.phase("checking key, study, signatures, policy and data")
     ready = prepare(orders)
+    voice.note(f"the policy is {ready.policy_called}")
     check_out(orders.out, ready.hash, "fit")
     checkpoints = Checkpoints(orders.state_path, purpose_of(ready))
     own = greeting(
@@ -40,6 +42,9 @@ def run_study(orders: Orders, voice: Voice | None = None) -> Path:
         "fit",
         0 if ready.rows is None else len(ready.rows.values),
         ready.policy.least_cluster_size,
+        contribution=ready.policy.contribution,
+        coalition=ready.policy.coalition,
+        commitment=commitment(ready.credentials.key, ready.hash, ready.rows),
         restart=orders.restart,
         epoch=checkpoints.newest_epoch(),
         marks=checkpoints.marks(),
@@ -63,7 +68,7 @@ def run_study(orders: Orders, voice: Voice | None = None) -> Path:
             block = own_block(ready, agreed, me)
             family = FAMILIES[agreed.task.protocol](me, agreed.task.problem)
             outcome = fit(family, agreed.task, block, watch, point)
-            outcome.disclosures = earlier + me.ledger.entries
+            outcome.disclosures = audit.openings(run_of(agreed))
             outcome.traffic = me.channel.traffic()
             kept = {} if me.is_helper else {"centers": family.export(outcome.kept["centers"])}
             outcome.kept = {}
@@ -82,7 +87,7 @@ def run_study(orders: Orders, voice: Voice | None = None) -> Path:
                 suppressed=None if outcome.suppressed is None else int(outcome.suppressed.sum()),
             )
             write_manifest(folder, ready, "fit", agreed.world.session.hex(), last)
-            everybody_is_done(talk)
+            everybody_is_done(talk, ready, audit)
         checkpoints.clear()
 
     take_part(orders, ready, voice, own, work)

@@ -19,9 +19,11 @@ from coterie.local.memory import hold_on
 from coterie.local.threads import run_role
 from coterie.randomness import SystemEntropy
 from coterie.sharing import Disclosure, Party
-from coterie.study.audit import Audit
-from coterie.study.handshake import Agreed, Greeting, agree_on_run, card_of
+from coterie.study.audit import Audit, Head, check_head
+from coterie.study.budget import Budget, run_of
+from coterie.study.handshake import Agreed, Greeting, agree_on_run, card_of, read_letter
 from coterie.study.identity import split_address
+from coterie.study.openings import Openings
 from coterie.study.prepare import Orders, Ready
 from coterie.study.results import Spent
 from coterie.transport import Channel
@@ -46,6 +48,9 @@ class Voice:
     def phase(self, text: str) -> None:
         """Another part of the run begins."""
 
+    def note(self, text: str) -> None:
+        """Something to know that does not pass."""
+
     def waiting(self, names: list[str]) -> None:
         """These participants are not there yet."""
 
@@ -65,7 +70,8 @@ def take_part(
     work: Callable[[Agreed, Channel, Lanes, Audit, Spent], None],
 ) -> None:
     """Meet the others, agree with them, do the work; whatever happens is said to the others and to the audit log."""
-    audit = Audit(orders.audit_path)
+    audit = Audit(orders.audit_path, ready.credentials)
+    budget = Budget(orders.key, ready, audit)
     audit.record(
         "started",
         **about(ready),
@@ -76,6 +82,8 @@ def take_part(
         source=None if ready.rows is None else ready.rows.source,
     )
     try:
+        budget.check_own(own)
+        own = msgspec.structs.replace(own, head=audit.head)
         with hold_on(), _signals(), meeting_of(orders, ready) as meeting:
             voice.phase("waiting for the others")
             spent = Spent()
@@ -84,21 +92,31 @@ def take_part(
             try:
                 with spent.time("agreeing on the run"):
                     agreed = agree_on_run(talk, ready.study, own.purpose, own)
+                heads = {one.name: agreed.greetings[one.name].head for one in ready.others}
                 audit.record(
                     "agreed",
-                    run=agreed.world.session.hex(),
+                    run=run_of(agreed),
+                    attempt=agreed.world.session.hex(),
+                    heads={one.name: check_head(heads[one.name], one) for one in ready.others},
                     epoch=agreed.epoch,
                     resumed_after=None if agreed.mark is None else agreed.mark.iteration,
                     rows=agreed.task.layout.n,
                     least_cluster_size=agreed.task.least,
-                    peers={one.name: one.fingerprint for one in ready.study.everybody if one.name != ready.me.name},
+                    peers={one.name: one.fingerprint for one in ready.others},
                 )
+                count = budget.check_agreed(agreed, own.purpose)
+                openings = Openings(audit, talk, run_of(agreed), agreed.world.session.hex(), count)
 
                 def open_lanes(role: Role) -> tuple[Outcome, Kept]:
                     voice.phase("computing")
                     with spent.time("computing"):
                         main, *lanes = meeting.connect(range(1, agreed.task.lanes + 2), agreed.world)
-                        return run_role(main, SystemEntropy(), role, lanes)
+
+                        def logged(me: Party) -> tuple[Outcome, Kept]:
+                            me.ledger.write = openings
+                            return role(me)
+
+                        return run_role(main, SystemEntropy(), logged, lanes)
 
                 work(agreed, talk, open_lanes, audit, spent)
             except BaseException as error:
@@ -108,12 +126,13 @@ def take_part(
                 raise
             talk.close()
     except BaseException as error:
-        audit.record(
-            "stopped",
-            error=type(error).__name__,
-            peer=getattr(error, "peer", "") or None,
-            code=error.exit_code if isinstance(error, CoterieError) else 70,
-        )
+        with contextlib.suppress(InputError):  # the log cannot be written: what led here matters more
+            audit.record(
+                "stopped",
+                error=type(error).__name__,
+                peer=getattr(error, "peer", "") or None,
+                code=error.exit_code if isinstance(error, CoterieError) else 70,
+            )
         if isinstance(error, KeyboardInterrupt):
             raise Interrupted("interrupted; started again, with all the others, the run goes on") from None
         raise
@@ -178,12 +197,22 @@ def _signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def everybody_is_done(talk: Channel) -> None:
-    """Results count when everybody has theirs ready: then all are shown, or none."""
+class Finished(msgspec.Struct, frozen=True):
+    """The last letter: results are ready. `head`: the last entry of the sender's audit log."""
+
+    head: Head
+
+
+def everybody_is_done(talk: Channel, ready: Ready, audit: Audit) -> None:
+    """Results count when everybody has theirs ready: then all are shown, or none. Heads of the audit logs are kept."""
+    letter = msgspec.msgpack.encode(Finished(audit.head))
     for other in talk.world.peers(talk.rank):
-        talk.post(other, b"ready")
+        talk.post(other, letter)
+    heads = {}
     for other in talk.world.peers(talk.rank):
-        talk.collect(other)
+        one = ready.study.everybody[other]
+        heads[one.name] = check_head(read_letter(talk.collect(other), Finished, one.name, "last letter").head, one)
+    audit.record("ready", heads=heads)
 
 
 def about(ready: Ready) -> dict[str, Any]:
@@ -191,7 +220,6 @@ def about(ready: Ready) -> dict[str, Any]:
         "study": ready.study.study.name,
         "study_hash": ready.hash,
         "party": ready.me.name,
-        "certificate": ready.me.fingerprint,
         "version": __version__,
     }
 
