@@ -46,10 +46,7 @@ def predict_rows(orders: Orders, voice: Voice | None = None) -> Path:
             raise StudyError(f"the parties know the centres and predict alone; {ready.me.name} is not needed")
         labels = _nearest(ready, model)
         audit = Audit(orders.audit_path, ready.credentials)
-        last = audit.record(
-            "prediction", **about(ready), policy_from=ready.policy_called, rows=len(labels), alone=True
-        )
-        )
+        last = audit.record("prediction", **about(ready), policy_from=ready.policy_called, rows=len(labels), alone=True)
         with folder_for(orders.out) as folder:
             write_labels(
                 folder / "labels.parquet", in_source_order(ready, labels), source_ids(ready), study.data.id or None
