@@ -279,7 +279,7 @@ def test_killed_again_and_again_by_turns(stage, undisturbed):
     killed(stage, "alice", "writing", 0)
     killed(stage, "bob", "half", 0)
     assert goes_on(stage, undisturbed) == 7
-    runs = [entry["run"] for entry in stage.audit("bob") if entry["event"] == "agreed"]
+    runs = [entry["session"] for entry in stage.audit("bob") if entry["event"] == "agreed"]
     assert len(set(runs)) == len(runs) == 8
 
 

@@ -355,3 +355,12 @@ class Cast:
     def audit(self, name: str) -> list[dict[str, Any]]:
         """The entries of the audit log, verified."""
         return verify_audit(self.at(name, "audit.jsonl")).entries
+
+    def entry(self, name: str, event: str) -> dict[str, Any]:
+        """The last entry of this kind."""
+        return [entry for entry in self.audit(name) if entry["event"] == event][-1]
+
+    def events(self, name: str) -> list[str]:
+        """What happened, in order; openings count once in a row."""
+        found = [entry["event"] for entry in self.audit(name)]
+        return [event for i, event in enumerate(found) if event != "opening" or found[i - 1] != "opening"]

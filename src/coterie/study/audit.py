@@ -131,8 +131,7 @@ class Audit:
             if not isinstance(error, OSError):
                 raise
             raise InputError(
-                f"{self.called} {self.path} cannot be written ({error.strerror}), and what is not logged is not done. "
-                "Mend that and start again"
+                f"{self.called} {self.path} cannot be written ({error.strerror}), and what is not logged is not done"
             ) from None
 
 

@@ -85,7 +85,7 @@ class Budget:
             if own.model:
                 self._check_predicted(counted, own.model, own.rows)
             return
-        resumable = {getattr(mark, "run", "") for mark in own.marks}
+        resumable = set() if own.restart else {getattr(mark, "run", "") for mark in own.marks}
         if not resumable & {one.run for one in counted if one.purpose == "fit"}:
             self._check_runs(counted)
         if own.commitment:

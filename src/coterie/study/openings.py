@@ -9,6 +9,8 @@ import msgspec
 from coterie.errors import FrameError
 from coterie.sharing import Disclosure
 from coterie.study.audit import Audit
+from coterie.study.budget import run_of
+from coterie.study.handshake import Agreed
 from coterie.transport import Channel
 
 __all__ = ["Openings", "is_result"]
@@ -24,6 +26,10 @@ def is_result(entry: Disclosure) -> bool:
     return entry.iteration is None and entry.what not in (STOP_BIT, "equal ids")
 
 
+def _key(entry: Disclosure) -> tuple[str, tuple[str, ...], str]:
+    return entry.what, entry.to, entry.detail
+
+
 class Openings:
     """The sink of a role's ledger, which calls it for one opening at a time.
 
@@ -31,14 +37,19 @@ class Openings:
     2. The opening is written into the audit log; of the stop bits, the first of each start stands for all.
     3. The helper tells the data parties that it has written it, too; they wait for that.
 
+    Where only the results of a run that has ended are opened once more, to somebody who lacks them, what stands in the
+    log already is not written again: it is the same.
+
     A value is open once all data parties have sent their shares of it, which each does after step 3: so everybody
     has logged it by then. The helper is ahead of the parties as a rule, so that waiting takes no time.
     """
 
-    def __init__(self, audit: Audit, talk: Channel, run: str, attempt: str, count: Callable[[], None]) -> None:
+    def __init__(self, audit: Audit, talk: Channel, agreed: Agreed, count: Callable[[], None]) -> None:
         self.audit, self.talk, self.count = audit, talk, count
-        self.run, self.attempt = run, attempt
+        self.run, self.session = run_of(agreed), agreed.world.session.hex()
         self.announced: set[int] = set()
+        replayed = getattr(agreed, "replayed", False)
+        self.logged = {_key(entry) for entry in audit.openings(self.run)} if replayed else set()
 
     def __call__(self, entry: Disclosure) -> None:
         if entry.what == STOP_BIT:
@@ -48,7 +59,8 @@ class Openings:
             entry = msgspec.structs.replace(entry, detail=EVERY)
         if is_result(entry):
             self.count()
-        self.audit.record("opening", run=self.run, attempt=self.attempt, **msgspec.to_builtins(entry))
+        if _key(entry) not in self.logged:
+            self.audit.record("opening", run=self.run, session=self.session, **msgspec.to_builtins(entry))
         self._confirm()
 
     def _confirm(self) -> None:

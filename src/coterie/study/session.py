@@ -96,7 +96,7 @@ def take_part(
                 audit.record(
                     "agreed",
                     run=run_of(agreed),
-                    attempt=agreed.world.session.hex(),
+                    session=agreed.world.session.hex(),
                     heads={one.name: check_head(heads[one.name], one) for one in ready.others},
                     epoch=agreed.epoch,
                     resumed_after=None if agreed.mark is None else agreed.mark.iteration,
@@ -105,7 +105,7 @@ def take_part(
                     peers={one.name: one.fingerprint for one in ready.others},
                 )
                 count = budget.check_agreed(agreed, own.purpose)
-                openings = Openings(audit, talk, run_of(agreed), agreed.world.session.hex(), count)
+                openings = Openings(audit, talk, agreed, count)
 
                 def open_lanes(role: Role) -> tuple[Outcome, Kept]:
                     voice.phase("computing")
