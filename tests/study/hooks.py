@@ -122,6 +122,7 @@ POINTS = {
     "saving": "a checkpoint is written and has not got its name",
     "named": "a checkpoint has got its name",
     "saved": "a checkpoint is there, and the oldest gone",
+    "opened": "the centres have been opened to it",
     "writing": "the protocol is done, no result is written",
     "half": "some results are written",
     "ready": "all results are written, nobody has heard of it",
@@ -136,7 +137,7 @@ def watch(moment: Moment) -> None:
     """See to it that the moment is told of every point that the run comes by."""
     import coterie.report.write
     from coterie.clustering import Point
-    from coterie.sharing import Party, party
+    from coterie.sharing import Party, gate, party
     from coterie.study import handshake, run, session
     from coterie.study.checkpoint import Checkpoints
     from coterie.transport import Metered
@@ -202,6 +203,7 @@ def watch(moment: Moment) -> None:
     before(Metered, "receive", dealt_receive)
     before(Party, "in_blocks", at("block"))
     before(Outbox, "_write", torn)
+    after(gate, "_open", lambda me, parts, what: what == "centers" and moment.at("opened"))
     before(Checkpoints, "save", at("iterated"))
     before(os, "replace", replacing)
     after(os, "replace", replaced)
