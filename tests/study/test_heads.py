@@ -92,6 +92,10 @@ def test_nobody_can_make_up_a_head_of_anothers_log(log, tmp_path):
     theirs.record("agreed", heads={"alice": Head(signer, 9, "0" * 64, "00" * 70)})
     with pytest.raises(StudyError, match="line 1: alice never signed the head recorded there; that log is wrong, not"):
         check_against(verify_audit(log), verify_audit(theirs.path))
+    theirs.path.unlink()
+    Audit(theirs.path, BOB).record("agreed", heads=["alice"])
+    with pytest.raises(StudyError, match="line 1: the heads that are recorded there make no sense"):
+        check_against(verify_audit(log), verify_audit(theirs.path))
     strangers = Audit(tmp_path / "carol.jsonl", create_credentials("carol"))
     strangers.record("started")
     with pytest.raises(StudyError, match="has recorded nothing of whoever signed"):

@@ -144,6 +144,37 @@ def test_what_cannot_be_logged_is_not_opened():
         assert (sent, me.ledger.entries) == ([], [])
 
 
+def test_a_party_sends_nothing_before_the_helper_has_logged_it(desks, monkeypatch):
+    """The helper gets no share: without its word, a result could be open before it stands in the helper's log."""
+    helper, alice = desks
+    happened, waiting = [], threading.Event()
+    channel = alice.ledger.write.talk
+    collect, record = channel.collect, helper.audit.record
+
+    def collecting(sender):
+        waiting.set()
+        return collect(sender)
+
+    def recording(event, **fields):
+        happened.append("the helper has logged it")
+        return record(event, **fields)
+
+    monkeypatch.setattr(channel, "collect", collecting)
+    monkeypatch.setattr(helper.audit, "record", recording)
+
+    def opening():
+        alice.ledger.record("centers", NAMES, "the result")
+        happened.append("alice may send")
+
+    thread = threading.Thread(target=opening)
+    thread.start()
+    assert waiting.wait(60)
+    assert [entry["what"] for entry in alice.entries()] == ["centers"]
+    helper.ledger.record("centers", NAMES, "the result")
+    thread.join(60)
+    assert happened == ["the helper has logged it", "alice may send"]
+
+
 def test_a_helper_that_says_something_else(desks):
     helper, alice = desks
     helper.ledger.write.talk.post(1, b"whatever")  # type: ignore[union-attr]

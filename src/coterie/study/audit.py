@@ -23,7 +23,7 @@ import msgspec
 from coterie.errors import AuthenticationError, InputError, ProtocolError, StudyError
 from coterie.sharing import Disclosure
 from coterie.study.files import canonical
-from coterie.study.identity import Identity, name_of, sign, signed_by
+from coterie.study.identity import Identity, name_of, public_key, sign, signed_by
 from coterie.transport.certificates import Credentials, fingerprint
 
 __all__ = ["Audit", "Head", "Log", "check_against", "check_head", "verify_audit"]
@@ -216,18 +216,25 @@ def verify_audit(path: Path) -> Log:
         entry = {name: value for name, value in whole.items() if name not in ("hash", "signature")}
         if entry.get("previous") != previous or entry.get("number") != number:
             raise StudyError(f"{path}, line {number}: the chain is broken; a line is missing, added or moved here")
-        claimed = whole.get("hash")
-        if hashlib.sha256(canonical(entry)).hexdigest() != claimed or msgspec.json.encode(whole) != line:
+        if not _unchanged(entry, whole, line):
             raise StudyError(f"{path}, line {number}: the entry was changed after it was written")
         _introduce(entry, signers, f"{path}, line {number}")
         certificate = signers.get(str(entry.get("signer")))
         if certificate is None:
             raise StudyError(f"{path}, line {number}: no entry so far holds the certificate that it is signed with")
-        if not _holds(certificate, str(claimed), whole.get("signature")):
+        if not _holds(certificate, whole["hash"], whole.get("signature")):
             raise StudyError(f"{path}, line {number}: the entry is not signed by {name_of(certificate)}")
-        previous = str(claimed)
+        previous = whole["hash"]
         entries.append(whole)
     return Log(path, entries, signers, len(torn))
+
+
+def _unchanged(entry: dict[str, Any], whole: dict[str, Any], line: bytes) -> bool:
+    """Does the line hold what its hash is of, and nothing that reading it leaves out?"""
+    try:
+        return hashlib.sha256(canonical(entry)).hexdigest() == whole.get("hash") and msgspec.json.encode(whole) == line
+    except (ValueError, OverflowError, RecursionError):  # what can be read and not be written
+        return False
 
 
 def _introduce(entry: dict[str, Any], signers: dict[str, str], where: str) -> None:
@@ -237,6 +244,7 @@ def _introduce(entry: dict[str, Any], signers: dict[str, str], where: str) -> No
         return
     try:
         found = fingerprint(certificate)
+        public_key(certificate)
         name_of(certificate)
     except (ValueError, TypeError, AttributeError):
         raise StudyError(f"{where}: the certificate cannot be read") from None
@@ -262,23 +270,30 @@ def check_head(head: Head | None, one: Identity) -> Head:
     return head
 
 
+def _heads(entry: dict[str, Any], where: str) -> list[Head]:
+    try:
+        return list(msgspec.convert(entry.get("heads", {}), dict[str, Head]).values())
+    except msgspec.ValidationError:
+        raise StudyError(f"{where}: the heads that are recorded there make no sense") from None
+
+
 def check_against(log: Log, other: Log) -> int:
     """Every head of this log's signers that another log has recorded must stand in this log. Returns how many."""
     standing = {(entry["signer"], entry["number"], entry["hash"]) for entry in log.entries}
     checked = 0
     for entry in other.entries:
-        for raw in entry.get("heads", {}).values():
-            head = msgspec.convert(raw, Head)
+        where = f"{other.path}, line {entry['number']}"
+        for head in _heads(entry, where):
             certificate = log.signers.get(head.signer)
             if certificate is None:
                 continue
-            name, where = name_of(certificate), f"{other.path}, line {entry['number']}"
+            name = name_of(certificate)
             if not _holds(certificate, head.hash, head.signature):
                 raise StudyError(f"{where}: {name} never signed the head recorded there; that log is wrong, not this")
             if (head.signer, head.number, head.hash) not in standing:
                 raise StudyError(
-                    f"{log.path} is not the log that {name} showed at {entry['time']} ({where}): entry {head.number} "
-                    "was another one then. Entries were changed or cut off since, or that run was logged elsewhere"
+                    f"{log.path} is not the log that {name} showed at {entry.get('time')} ({where}): entry "
+                    f"{head.number} was another one then. Entries were changed or cut off since, or that run was logged elsewhere"
                 )
             checked += 1
     if not checked:

@@ -57,8 +57,9 @@ def commitment(key: str, study_hash: str, rows: Rows | None) -> str:
     if rows is None:
         return ""
     values = rows.values + 0.0  # there is one zero
-    ids = np.array(rows.ids if rows.ids is not None else [], dtype=np.str_)
-    order = np.lexsort((*values.T[::-1], *((ids,) if rows.ids is not None else ())))
+    order = np.lexsort(values.T[::-1]).tolist()
+    if rows.ids is not None:
+        order.sort(key=rows.ids.__getitem__)
     secret = derived_key(key, f"coterie data commitment {study_hash}")
     made = hmac.new(secret, canonical([*values.shape, rows.ids is not None]), "sha256")
     if rows.ids is not None:
@@ -184,5 +185,8 @@ class Budget:
         log = verify_audit(path)
         if set(log.signers) - {self.ready.me.fingerprint}:
             raise StudyError(f"{path} is not the ledger of {self.ready.me.name}: it is signed by somebody else, too")
-        found = [msgspec.convert(entry, Counted) for entry in log.entries if entry["event"] == "counted"]
+        try:
+            found = [msgspec.convert(entry, Counted) for entry in log.entries if entry.get("event") == "counted"]
+        except msgspec.ValidationError as error:
+            raise StudyError(f"{path} is not a ledger of runs: {error}") from None
         return [one for one in found if one.study_hash == self.ready.hash]
