@@ -230,6 +230,19 @@ def test_the_same_attack_under_the_default_policy(tmp_path):
 
 
 @pytest.mark.usefixtures("no_pictures")
+def test_stop_bits_of_all_starts(cast):
+    """One entry a start, before its first stop bit, and it says which start."""
+    cast.agree(*SMALL, "--n-init", 3)
+    points = np.random.default_rng(0).uniform(-5, 5, (40, 2))
+    for name in cast.parties:
+        cast.give(name, x=points[:, 0], y=points[:, 1])
+    cast.run()
+    for name in cast.names:
+        found = [(entry["restart"], entry["iteration"], entry["detail"]) for entry in openings(cast, name, "stop bit")]
+        assert found == [(0, 1, EVERY), (1, 1, EVERY), (2, 1, EVERY)]
+
+
+@pytest.mark.usefixtures("no_pictures")
 def test_results_tell_of_the_openings_of_all_attempts(cast, monkeypatch):
     """Alice fails after the centres were opened: what the results tell is what the log has of the whole run."""
     cast.agree(*SMALL)
