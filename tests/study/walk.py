@@ -189,6 +189,8 @@ class Cast:
         """Write a participant's policy.toml."""
         path = self.at(name, "policy.toml")
         path.write_text(tomli_w.dumps(rules), encoding="utf-8")
+        for one, mode in ((path, 0o644), (path.parent, 0o755)):
+            one.chmod(mode)  # whatever the umask: nobody else may write it
         return path
 
     def policies(self, **rules: object) -> None:

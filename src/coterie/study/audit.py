@@ -293,7 +293,7 @@ def check_against(log: Log, other: Log) -> int:
             if (head.signer, head.number, head.hash) not in standing:
                 raise StudyError(
                     f"{log.path} is not the log that {name} showed at {entry.get('time')} ({where}): entry "
-                    f"{head.number} was another one then. Entries were changed or cut off since, or that run was logged "
+                    f"{head.number} was another one then. Entries were changed or cut off since, or it was logged "
                     "elsewhere"
                 )
             checked += 1
