@@ -191,6 +191,7 @@ def test_4_study(agreed, tmp_path):
 
 def test_5_policy(run, tmp_path):
     (tmp_path / "policy.toml").write_text('centers = ["shared"]')
+    (tmp_path / "policy.toml").chmod(0o644)
     said = run("--policy", tmp_path / "policy.toml")
     assert said.code == 5
     assert f"{tmp_path / 'policy.toml'}: the rule `centers` allows 'shared'; the study asks for 'revealed'" in said.err
