@@ -50,12 +50,13 @@ def test_runs_of_a_study_are_refused_before_greeting(cast, monkeypatch):
     cast.agree(*SMALL)
     give(cast)
     cast.run()
-    cast.run(each=elsewhere(cast, "again"))
+    cast.run(each=elsewhere(cast, "again"), restart=True)
     for name in cast.names:
-        said = refused(cast, name, monkeypatch, out=cast.at(name, "third"))
+        said = refused(cast, name, monkeypatch, out=cast.at(name, "third"), restart=True)
         assert "the rule `runs` = 2 allows no further run of this study; 2 used" in said
         assert cast.events(name)[-2:] == ["started", "stopped"]
-        moved = refused(cast, name, monkeypatch, out=cast.at(name, "third"), audit=cast.at(name, "other.jsonl"))
+        elsewhere_logged = {"out": cast.at(name, "third"), "audit": cast.at(name, "other.jsonl")}
+        moved = refused(cast, name, monkeypatch, **elsewhere_logged, restart=True)
         assert "the rule `runs` = 2" in moved, "another audit log does not help"
         ledger = verify_audit(cast.at(name, f"{name}.budget.jsonl"))
         assert [entry["run"] for entry in ledger.entries] == [
@@ -72,7 +73,7 @@ def test_a_run_that_opens_nothing_does_not_count(cast, monkeypatch):
     assert all(isinstance(error, Exception) for error in cast.take_part().values())
     cast.give("bob", id=IDS, y=CELLS)
     cast.run()
-    assert "`runs` = 1" in refused(cast, "bob", monkeypatch, out=cast.at("bob", "again"))
+    assert "`runs` = 1" in refused(cast, "bob", monkeypatch, out=cast.at("bob", "again"), restart=True)
 
 
 @pytest.mark.parametrize("partition", ["rows", "columns"])
