@@ -193,6 +193,7 @@ def test_4_study(agreed, tmp_path):
 
 def test_5_policy(run, tmp_path):
     (tmp_path / "policy.toml").write_text('centers = ["shared"]')
+    (tmp_path / "policy.toml").chmod(0o644)
     said = run("--policy", tmp_path / "policy.toml")
     assert said.code == 5
     assert f"{tmp_path / 'policy.toml'}: the rule `centers` allows 'shared'; the study asks for 'revealed'" in said.err
@@ -291,7 +292,7 @@ def test_json_of_a_run(run, agreed, tmp_path):
     kinds = [one["event"] for one in found]
     assert kinds[0] == "phase"
     assert kinds[-1] == "done"
-    assert {"phase", "iteration", "done"} <= set(kinds) <= {"phase", "waiting", "iteration", "done"}
+    assert {"phase", "iteration", "done"} <= set(kinds) <= {"phase", "note", "waiting", "iteration", "done"}
     for one in found:
         if one["event"] == "waiting":
             assert set(one["names"]) <= {"helper", "bob"}
@@ -309,7 +310,7 @@ def test_json_of_everything_else(agreed, tmp_path):
     shown = objects(coterie("--json", "identity", "show", tmp_path / "dora.identity.toml").out)
     assert shown[0]["fingerprint"] == made[0]["fingerprint"]
     assert objects(coterie("study", "--json", "verify", study).out)[0]["hash"] == hash_
-    assert objects(coterie("study", "sign", study, "--key", key, "--json").out)[0]["name"] == "alice"
+    assert objects(coterie("study", "sign", study, "--key", key, "--json").out)[1]["name"] == "alice"
     explained = objects(coterie("study", "explain", study, "--json").out)[0]
     assert explained["hash"] == hash_
     assert set(explained["forecast"]) == {"lan", "wan"}

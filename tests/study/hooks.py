@@ -124,6 +124,7 @@ POINTS = {
     "named": "a checkpoint has got its name",
     "saved": "a checkpoint is there, and the oldest gone",
     "finished": "all restarts are done and the last checkpoint is there; nothing is opened",
+    "opened": "the centres have been opened to it",
     "writing": "the protocol is done, no result is written",
     "half": "some results are written",
     "ready": "all results are written, nobody has heard of it",
@@ -138,7 +139,7 @@ def watch(moment: Moment) -> None:
     """See to it that the moment is told of every point that the run comes by."""
     import coterie.report.write
     from coterie.clustering import Point
-    from coterie.sharing import Party, party
+    from coterie.sharing import Party, gate, party
     from coterie.study import handshake, run, session
     from coterie.study.checkpoint import Checkpoints
     from coterie.transport import Metered
@@ -196,6 +197,7 @@ def watch(moment: Moment) -> None:
     before(Metered, "receive", dealt_receive)
     before(Party, "in_blocks", at("block"))
     before(Outbox, "_write", torn)
+    after(gate, "_open", lambda me, parts, what: what == "centers" and moment.at("opened"))
     before(Checkpoints, "save", at("iterated"))
     before(os, "replace", replacing)
     after(os, "replace", replaced)
@@ -585,7 +587,7 @@ class Stage(Cast):
 
     def agreed(self, name: str) -> dict[str, Any]:
         """The last agreement in an audit log."""
-        return [entry for entry in self.audit(name) if entry["event"] == "agreed"][-1]
+        return self.entry(name, "agreed")
 
     def result(self, name: str, folder: str = "") -> dict[str, Any]:
         """All of a party's result (the last one) that must not depend on what happened on the way."""
@@ -597,7 +599,9 @@ class Stage(Cast):
             "centers.csv": centers.read_bytes() if centers.exists() else None,
             "labels": self.labels(name, folder),
             "model": {key: model[key] for key in ("centers", "suppressed", "fractional_bits", "least")},
-            "disclosures": [line for line in disclosed.splitlines() if b"equal ids" not in line],  # tested every time
+            "disclosures": {  # of all attempts together: each tells of its stop bits and compares ids
+                line for line in disclosed.splitlines() if b"equal ids" not in line and b"stop bit" not in line
+            },
             **self.document(name, "report.html", folder),
         }
 

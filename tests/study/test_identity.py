@@ -12,8 +12,10 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from coterie.errors import InputError, StudyError
 from coterie.study.identity import (
     create_identity,
+    derived_key,
     load_identity,
     load_key,
+    name_of,
     same_key,
     sign,
     signed_by,
@@ -178,3 +180,44 @@ def test_what_the_command_says(tmp_path):
     for text in (made.out, shown.out):
         assert identity.fingerprint in text
         assert "PRIVATE" not in text
+
+
+#: What a terminal does with these is not to show them: it moves the cursor, hides or reorders what stands around.
+ESCAPES = ["\x1b[8m", "\x1b]0;title\x07", "\x9b2K", "\r", "\n", "\u202e", "\u200b", "\x7f", "\x08", "\u2028"]
+
+
+@pytest.mark.parametrize("escape", ESCAPES)
+def test_an_address_cannot_hide_the_fingerprint(tmp_path, alice, escape):
+    """The attack: an escape sequence in bob's address makes his real fingerprint invisible, and shows another."""
+    address = f"bob{escape}.example.org:7101"
+    with pytest.raises(InputError, match="is no address") as caught:
+        create_identity("bob", address, tmp_path)
+    assert str(caught.value).isprintable()
+    path = tmp_path / "bob.identity.toml"
+    path.write_text(fields(alice, address=address))
+    said = coterie("identity", "show", path)
+    assert (said.code, said.out) == (4, "")
+    assert said.err.rstrip("\n").isprintable()
+
+
+@pytest.mark.parametrize(
+    "address", ["höst:1", "a b:1", "a/b:1", "a,b:1", "::1:7101", "[::1:7101", "[]:1", "[g::1]:1", "a:٣"]
+)
+def test_addresses_are_held_to_host_characters(address):
+    with pytest.raises(InputError, match="is no address"):
+        split_address(address)
+
+
+@pytest.mark.parametrize("host", ["a-b_c.example.org", "127.0.0.1", "[fe80::1%eth0]", "[::ffff:10.0.0.1]"])
+def test_hosts(host):
+    assert split_address(f"{host}:7101") == (host.strip("[]"), 7101)
+
+
+def test_keys_are_derived_for_one_purpose_from_one_key(tmp_path, alice):
+    create_identity("bob", "bob:1", tmp_path)
+    keys = [load_key(tmp_path / f"{name}.key") for name in ("alice", "bob")]
+    made = {derived_key(key, purpose) for key in keys for purpose in ("one", "another")}
+    assert len(made) == 4
+    assert {len(one) for one in made} == {32}
+    assert derived_key(keys[0], "one") in made
+    assert name_of(alice.certificate) == "alice"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -12,7 +14,7 @@ import tomli_w
 from coterie.errors import PolicyError
 from coterie.study.agreement import create_study
 from coterie.study.identity import create_identity
-from coterie.study.policy import Policy, check_least, check_policy, load_policy
+from coterie.study.policy import Policy, check_least, check_policy, check_rows, load_policy
 from coterie.study.prepare import prepare
 from coterie.study.run import run_study
 from tests.study.walk import SMALL, Cast, coterie
@@ -206,3 +208,156 @@ def test_the_policy_is_asked_before_the_data_is_read(revealing, tmp_path):
     with pytest.raises(PolicyError):
         prepare(orders)
     assert msgspec.to_builtins(prepare(revealing.orders("alice")).policy)["least_cluster_size"] == 1
+
+
+# -- budgets -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("runs = -1", "runs must be at least 0"),
+        ("predicted_rows = -1", "predicted_rows must be at least 0"),
+        ("most_clusters = 0", "most_clusters must be at least 1"),
+        ("most_rows = -5", "most_rows must be at least 1"),
+        ("most_columns = 0", "most_columns must be at least 1"),
+        ("most_restarts = 0", "most_restarts must be at least 1"),
+        ("coalition = 0", "coalition must be at least 1"),
+        ("coalition = 256", "coalition must be at least 1 and at most 255"),
+        ("runs = 1.5", "Expected `int | null`, got `float` - at `$.runs`"),
+        ('other_data = "allow"', "Invalid enum value 'allow' - at `$.other_data`"),
+        ('contribution = "most"', "Invalid enum value 'most' - at `$.contribution`"),
+        ("run = 3", "unknown field `run`"),
+    ],
+)
+def test_budgets_that_cannot_be_followed(tmp_path, text, rule):
+    (tmp_path / "policy.toml").write_text(text)
+    with pytest.raises(PolicyError) as caught:
+        load_policy(None, tmp_path / "alice.key")
+    assert rule in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("rule", "least", "what"),
+    [
+        ("most_clusters", 2, "2 clusters"),
+        ("most_columns", 2, "2 columns"),
+        ("most_restarts", 3, "3 restarts"),
+        ("most_rows", 1_000_000, "1000000 rows of each party"),
+    ],
+)
+def test_the_size_of_a_study(study, rule, least, what):
+    asked = study(restarts=3)
+    check_policy(Policy(**{rule: least}), asked, "alice", "policy.toml")
+    said = refused(Policy(**{rule: least - 1}), asked)
+    assert said == f"policy.toml: the rule `{rule}` = {least - 1} does not allow the {what} of the study"
+
+
+def test_own_rows():
+    check_rows(Policy(most_rows=3), 3, "policy.toml")
+    check_rows(Policy(), 1 << 40, "policy.toml")
+    with pytest.raises(PolicyError, match="the rule `most_rows` = 3 does not allow 4 rows"):
+        check_rows(Policy(most_rows=3), 4, "policy.toml")
+
+
+# -- a policy that somebody else could have written, or that is not found ------------------------------------
+
+
+def written(path, text="least_cluster_size = 50\n"):
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("mode", [0o664, 0o646, 0o666, 0o620, 0o602])
+def test_a_policy_that_others_can_write_is_refused(tmp_path, mode):
+    path = written(tmp_path / "policy.toml")
+    path.chmod(mode)
+    for given in (None, path):
+        with pytest.raises(PolicyError) as caught:
+            load_policy(given, tmp_path / "alice.key")
+        assert f"{path} can be written by others (mode {mode:04o})" in str(caught.value)
+        assert str(caught.value).endswith(f"run: chmod go-w {path}")
+    path.chmod(0o644)
+    assert load_policy(None, tmp_path / "alice.key")[0].least_cluster_size == 50
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o775, 0o703])
+def test_a_folder_in_which_others_could_replace_it(tmp_path, mode):
+    path = written(tmp_path / "keys" / "policy.toml")
+    path.parent.chmod(mode)
+    with pytest.raises(PolicyError, match=f"{path.parent} can be written by others .*; run: chmod go-w {path.parent}"):
+        load_policy(None, path.with_name("alice.key"))
+    path.parent.chmod(mode | 0o1000)  # the sticky bit: nobody replaces another's files
+    assert load_policy(None, path.with_name("alice.key"))[0].least_cluster_size == 50
+
+
+def test_a_policy_of_another_user_is_refused(tmp_path, monkeypatch):
+    path = written(tmp_path / "policy.toml")
+    if os.geteuid() == 0:
+        os.chown(path, 12345, -1)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    with pytest.raises(PolicyError, match="belongs to another user, who could change the policy; run: chown"):
+        load_policy(None, tmp_path / "alice.key")
+
+
+def linked(tmp_path):
+    """alice.key is elsewhere, and what is used is a link to it."""
+    for folder in ("real", "link"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "real" / "alice.key").write_text("")
+    (tmp_path / "link" / "my.key").symlink_to(tmp_path / "real" / "alice.key")
+    return tmp_path / "link" / "my.key"
+
+
+def test_a_key_reached_through_a_link_keeps_its_policy(tmp_path):
+    key = linked(tmp_path)
+    assert load_policy(None, key)[0] == Policy()
+    path = written(tmp_path / "real" / "policy.toml")
+    assert load_policy(None, key) == (Policy(50), str(path))
+    path.rename(tmp_path / "link" / "policy.toml")
+    assert load_policy(None, key) == (Policy(50), str(tmp_path / "link" / "policy.toml"))
+
+
+def test_two_policies_are_one_too_many(tmp_path):
+    key = linked(tmp_path)
+    first, second = written(tmp_path / "link" / "policy.toml"), written(tmp_path / "real" / "policy.toml")
+    with pytest.raises(PolicyError, match=f"there are two policies, {first} and {second}, .* say which with --policy"):
+        load_policy(None, key)
+    assert load_policy(second, key)[1] == str(second)
+    first.unlink()
+    first.symlink_to(second)
+    assert load_policy(None, key)[0] == Policy(50), "two names of one file"
+
+
+def test_a_policy_that_leads_nowhere_is_not_left_out(tmp_path):
+    (tmp_path / "policy.toml").symlink_to(tmp_path / "gone.toml")
+    with pytest.raises(PolicyError, match=r"the policy .*policy\.toml cannot be read"):
+        load_policy(None, tmp_path / "alice.key")
+
+
+def test_a_folder_that_cannot_be_searched(tmp_path, monkeypatch):
+    def denied(path, **more):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "lstat", denied)
+    with pytest.raises(PolicyError, match=r"cannot be read \(Permission denied\)"):
+        load_policy(None, tmp_path / "alice.key")
+
+
+def test_every_verb_says_which_policy_applies(revealing, tmp_path):
+    """And so does the audit log, which is found beside the key itself, whatever link leads there."""
+    policy = revealing.at("alice", "policy.toml")
+    link = tmp_path / "link.key"
+    link.symlink_to(revealing.key("alice"))
+    line = revealing.arguments("alice", "run", "--out", tmp_path / "results", "--wait", "0.2")
+    line[line.index("--key") + 1] = str(link)
+    said = coterie(*line)
+    assert said.code == 6
+    assert f"the policy is {policy}" in said.out
+    assert revealing.entry("alice", "started")["policy_from"] == str(policy)
+    assert not (tmp_path / "audit.jsonl").exists()
+    assert f"policy: {policy} allows it" in coterie(*revealing.arguments("alice", "preflight")).out
+    signed = coterie("study", "sign", revealing.study_file("alice"), "--key", revealing.key("alice"))
+    assert f"the policy is {policy}" in signed.out

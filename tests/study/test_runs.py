@@ -158,8 +158,8 @@ def test_the_strictest_least_size_holds(few):
         assert model["least"] == 12
         assert [row == [None] * len(row) for row in model["centers_in_data_units"]] == model["suppressed"]
         assert not np.array(model["centers"])[closed].any()
-        assert few.audit(name)[1]["least_cluster_size"] == 12
-        assert few.audit(name)[2]["suppressed"] == 2
+        assert few.entry(name, "agreed")["least_cluster_size"] == 12
+        assert few.entry(name, "results")["suppressed"] == 2
     assert "suppression bits" in disclosed(few)
 
     known = [j for j in range(4) if j not in closed]

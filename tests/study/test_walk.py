@@ -32,11 +32,10 @@ def check_results(cast: Cast, name: str, files: set[str]) -> None:
     assert manifest["study_hash"] == study_hash(cast.study)
     assert (manifest["party"], manifest["purpose"]) == (name, "fit")
     assert {"coterie", "Python", "numpy"} <= set(manifest["versions"])
-    entries = cast.audit(name)
-    assert [entry["event"] for entry in entries] == ["started", "agreed", "results", "done"]
-    assert manifest["audit"] == entries[2]["hash"]
-    assert manifest["run"] == entries[1]["run"]
-    assert entries[0]["study_hash"] == manifest["study_hash"]
+    assert cast.events(name) == ["started", "agreed", "opening", "results", "ready", "done"]
+    assert manifest["audit"] == cast.entry(name, "results")["hash"]
+    assert manifest["run"] == cast.entry(name, "agreed")["run"]
+    assert cast.entry(name, "started")["study_hash"] == manifest["study_hash"]
 
 
 def check_what_was_disclosed(cast: Cast, *more: str) -> None:
@@ -49,7 +48,7 @@ def check_what_was_disclosed(cast: Cast, *more: str) -> None:
         "labels", "centers", "inertia", "suppression bits", *more,
     }  # fmt: skip
     for name in cast.names:
-        recorded = cast.audit(name)[2]["disclosures"]
+        recorded = cast.entry(name, "results")["disclosures"]
         assert sum(line["times"] for line in recorded) == len(entries)
         assert {line["what"] for line in recorded} == {entry["what"] for entry in entries}
 
@@ -87,7 +86,7 @@ def test_three_organisations_from_nothing_to_clusters(tmp_path):
         check_what_was_disclosed(cast)
         assert cast.centers("alice") == cast.centers("bob")
         assert len({cast.document(name, "manifest.json")["run"] for name in cast.names}) == 1
-        assert {cast.audit(name)[1]["least_cluster_size"] for name in cast.names} == {20}
+        assert {cast.entry(name, "agreed")["least_cluster_size"] for name in cast.names} == {20}
         assert "done: results are in" in cast.out("alice")
         for name in cast.names:
             assert cast.err(name) == ""
@@ -97,8 +96,8 @@ def test_three_organisations_from_nothing_to_clusters(tmp_path):
         data = cast.write("bob", "new.csv", x=new[:, 0], y=new[:, 1])
         assert "done: labels are in " in command(*cast.arguments("bob", "predict", "--data", data))
         assert cast.labels("bob", "predictions")["label"] == fit.nearest(new)
-        assert "the chain holds" in command("audit", "verify", cast.at("bob", "audit.jsonl"))
-        assert [entry["event"] for entry in cast.audit("bob")][4:] == ["prediction"]
+        assert "the chain and all signatures hold" in command("audit", "verify", cast.at("bob", "audit.jsonl"))
+        assert cast.events("bob")[6:] == ["prediction"]
 
 
 def _fingerprints(study) -> list[str]:

@@ -189,6 +189,8 @@ class Cast:
         """Write a participant's policy.toml."""
         path = self.at(name, "policy.toml")
         path.write_text(tomli_w.dumps(rules), encoding="utf-8")
+        for one, mode in ((path, 0o644), (path.parent, 0o755)):
+            one.chmod(mode)  # whatever the umask: nobody else may write it
         return path
 
     def policies(self, **rules: object) -> None:
@@ -354,4 +356,13 @@ class Cast:
 
     def audit(self, name: str) -> list[dict[str, Any]]:
         """The entries of the audit log, verified."""
-        return verify_audit(self.at(name, "audit.jsonl"))
+        return verify_audit(self.at(name, "audit.jsonl")).entries
+
+    def entry(self, name: str, event: str) -> dict[str, Any]:
+        """The last entry of this kind."""
+        return [entry for entry in self.audit(name) if entry["event"] == event][-1]
+
+    def events(self, name: str) -> list[str]:
+        """What happened, in order; openings count once in a row."""
+        found = [entry["event"] for entry in self.audit(name)]
+        return [event for i, event in enumerate(found) if event != "opening" or found[i - 1] != "opening"]

@@ -8,11 +8,15 @@ from typing import Any
 import msgspec
 from rich.console import Console as Rich
 
-__all__ = ["Console"]
+__all__ = ["Console", "printable"]
 
 
 class Console:
-    """Lines on standard output, errors on standard error. With `json`, one object a line."""
+    """Lines on standard output, errors on standard error. With `json`, one object a line.
+
+    Texts may come from files that others have written: what could move the cursor, hide or reorder what is shown is
+    spelt out.
+    """
 
     def __init__(self, quiet: bool = False, json: bool = False) -> None:
         self.quiet, self.json = quiet, json
@@ -28,7 +32,7 @@ class Console:
         if self.json:
             self._emit({"event": event, "text": text, **fields})
         elif not self.quiet:
-            self.rich.print(text, markup=False)
+            self.rich.print("\n".join(map(printable, text.split("\n"))), markup=False)
 
     def show(self, renderable: Any, event: str, **fields: Any) -> None:
         """A table or the like, in place of a line."""
@@ -39,7 +43,7 @@ class Console:
 
     def error(self, text: str, code: int) -> int:
         """What went wrong, and the exit code that it leads to."""
-        line = _line({"event": "error", "text": text, "code": code}) if self.json else f"coterie: {text}"
+        line = _line({"event": "error", "text": text, "code": code}) if self.json else f"coterie: {printable(text)}"
         print(line, file=sys.stderr, flush=True)
         return code
 
@@ -48,5 +52,15 @@ class Console:
         print(_line(fields), flush=True)
 
 
+def printable(text: str) -> str:
+    """One line, with whatever is not printed as it is written as an escape, as in JSON."""
+    return "".join(one if one.isprintable() else _escape(one) for one in text)
+
+
+def _escape(one: str) -> str:
+    units = one.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
+
+
 def _line(fields: dict[str, Any]) -> str:
-    return msgspec.json.encode(fields).decode()
+    return printable(msgspec.json.encode(fields).decode())

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from coterie.cli.people import participants, shown_participants
 from coterie.clustering import Layout, Task
 from coterie.errors import InputError
 from coterie.planning import forecast, planned
@@ -26,6 +27,9 @@ def explained(study: Study, rows: int, iterations: int) -> tuple[str, dict[str, 
     )
     lines = [
         f"{study.study.name}, hash {study_hash(study)}",
+        "",
+        "WHO TAKES PART",
+        *shown_participants(study),
         "",
         "WHAT IS COMPUTED",
         f"k-means with {todo.clusters} clusters over {len(study.data.columns)} columns of {enumerated(names[1:])}, "
@@ -59,7 +63,11 @@ def explained(study: Study, rows: int, iterations: int) -> tuple[str, dict[str, 
             lines.append("  - " + _cost(link, costs[link]))
     except InputError as error:
         lines.append(f"  - no forecast: {error}")
-    return "\n".join(lines), {"promises": msgspec.to_builtins(told), "forecast": costs}
+    return "\n".join(lines), {
+        "participants": participants(study),
+        "promises": msgspec.to_builtins(told),
+        "forecast": costs,
+    }
 
 
 def _listed(sentences: list[str]) -> list[str]:

@@ -46,6 +46,9 @@ class Progress(Voice):
         self.done = 0
         self._show(text, "phase")
 
+    def note(self, text: str) -> None:
+        self.console.say(f"{time.strftime('%H:%M:%S')} {text}", "note")
+
     def waiting(self, names: list[str]) -> None:
         self.began = time.monotonic()
         self._show(f"waiting for {', '.join(names)}", "waiting", names=names, since=time.time())

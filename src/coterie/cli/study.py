@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from coterie.cli.console import Console
+from coterie.cli.console import Console, printable
+from coterie.cli.people import participants, shown_participants
 from coterie.data.numbers import parse_number
 from coterie.errors import InputError
 from coterie.study.agreement import (
@@ -178,9 +179,16 @@ def sign(
     text = load_key(key)
     rank = loaded.rank_of(text)
     rules, called = load_policy(policy, key)
+    console.say(f"the policy is {called}", "policy", policy=called)
     check_policy(rules, loaded, loaded.names[rank], called)
     path = sign_study(study, text)
-    console.say(f"signed: send {path} to all other participants", "signed", path=str(path), name=loaded.names[rank])
+    console.say(
+        "\n".join(["participants:", *shown_participants(loaded), f"signed: send {path} to all other participants"]),
+        "signed",
+        path=str(path),
+        name=loaded.names[rank],
+        participants=participants(loaded),
+    )
 
 
 @app.command("verify")
@@ -189,11 +197,13 @@ def verify(context: typer.Context, study: File) -> None:
     console: Console = context.obj
     loaded = load_study(study)
     signatures = verify_signatures(study, loaded)
-    lines = [f"{name} signed on {signature.signed}" for name, signature in signatures.items()]
+    lines = [f"{name} signed on {printable(signature.signed)}" for name, signature in signatures.items()]
+    valid = f"all {len(lines)} signatures are valid; hash {study_hash(loaded)}"
     console.say(
-        "\n".join([*lines, f"all {len(lines)} signatures are valid; hash {study_hash(loaded)}"]),
+        "\n".join(["participants:", *shown_participants(loaded), *lines, valid]),
         "verified",
         hash=study_hash(loaded),
         sections=section_hashes(loaded),
+        participants=participants(loaded),
         signed={name: signature.signed for name, signature in signatures.items()},
     )

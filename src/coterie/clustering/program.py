@@ -144,6 +144,7 @@ class _Run:
         objective = self._objective(best) if best is not None and point.start < restarts else None
         n_iter = point.most
         for start in range(point.start, restarts):
+            self.me.ledger.restart = start
             if start > point.start:
                 point = Point(start, 0, n_iter)
                 self.me.channel.start_over()

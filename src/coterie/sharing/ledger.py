@@ -1,6 +1,9 @@
-"""The disclosure log: every value that was opened, to whom, and why."""
+"""The disclosure log: every value that is opened, to whom, and why, written before anything of it is sent."""
 
 from __future__ import annotations
+
+import threading
+from collections.abc import Callable
 
 import msgspec
 
@@ -19,12 +22,22 @@ class Disclosure(msgspec.Struct, frozen=True):
 
 
 class Ledger:
-    """The log of one run at one role. Data parties and helper write the same entries."""
+    """The log of one run at one role. Data parties and helper write the same entries.
 
-    def __init__(self) -> None:
+    `write` keeps an entry where it survives this process. It is called before the opening and from any lane, one call
+    at a time; if it raises, nothing is opened.
+    """
+
+    def __init__(self, write: Callable[[Disclosure], None] | None = None) -> None:
         self.entries: list[Disclosure] = []
         self.iteration: int | None = None
         self.restart: int | None = None
+        self.write = write
+        self._lock = threading.Lock()
 
     def record(self, what: str, to: tuple[str, ...], reason: str, detail: str = "") -> None:
-        self.entries.append(Disclosure(what, to, reason, self.iteration, detail, self.restart))
+        entry = Disclosure(what, to, reason, self.iteration, detail, self.restart)
+        with self._lock:
+            if self.write is not None:
+                self.write(entry)
+            self.entries.append(entry)

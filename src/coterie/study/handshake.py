@@ -15,7 +15,8 @@ import hashlib
 import math
 import secrets
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Literal, TypeVar
 
 import msgspec
@@ -28,13 +29,14 @@ from coterie.errors import DataError, FrameError, InputError, StudyError
 from coterie.planning import planned
 from coterie.ring import FixedPoint, fractional_bits
 from coterie.study.agreement import Study, section_hashes
+from coterie.study.audit import Head
 from coterie.study.checkpoint import Mark, newest_common
 from coterie.study.files import canonical
 from coterie.study.policy import MOST_LEAST, check_least
 from coterie.transport import Channel, World
 from coterie.transport.links import Link
 
-__all__ = ["Agreed", "Card", "Greeting", "agree_on_run", "card_of", "compare_cards"]
+__all__ = ["Agreed", "Card", "Greeting", "agree_on_run", "card_of", "compare_cards", "read_letter"]
 
 #: How a link is measured: so many round trips, and one array of so many bytes.
 TRIPS, PROBE_BYTES = 3, 1 << 18
@@ -49,6 +51,7 @@ Coalition = Annotated[int, msgspec.Meta(ge=1, le=255)]
 Epoch = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 Nonce = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 Run = Annotated[str, msgspec.Meta(max_length=64)]
+Commitment = Annotated[str, msgspec.Meta(pattern=r"^([0-9a-f]{64})?\Z")]
 T = TypeVar("T")
 
 
@@ -67,7 +70,8 @@ class Front(msgspec.Struct, frozen=True):
 
 
 class Greeting(msgspec.Struct, frozen=True):
-    """What a participant brings to a run. `model` and `fractional_bits` are for predictions."""
+    """What a participant brings to a run. `model` and `fractional_bits` are for predictions; `commitment` is to its
+    data, in a fit; `head` is the last entry of its audit log."""
 
     card: Card
     nonce: Nonce
@@ -81,6 +85,8 @@ class Greeting(msgspec.Struct, frozen=True):
     marks: list[Mark] = []
     model: Run = ""
     fractional_bits: int = 0
+    commitment: Commitment = ""
+    head: Head | None = None
 
 
 class Proposal(msgspec.Struct, frozen=True):
@@ -94,7 +100,8 @@ class Proposal(msgspec.Struct, frozen=True):
 class Agreed:
     """What everybody will do, in which session; `mark`: the checkpoint to go on from; `restart`: none, because somebody
     wants it so. `run`: the session in which the run was begun, which keeps this name however often it is taken up.
-    `replayed`: nothing is left of it but to open its results, perhaps once more."""
+    `replayed`: nothing is left of it but to open its results, perhaps once more. `greetings`: what each has said, by
+    name."""
 
     task: Task
     world: World
@@ -104,6 +111,7 @@ class Agreed:
     run: str
     restart: bool = False
     replayed: bool = False
+    greetings: Mapping[str, Greeting] = field(default_factory=dict)
 
     @property
     def terms(self) -> str:
@@ -137,8 +145,8 @@ def agree_on_run(channel: Channel, study: Study, purpose: Purpose, own: Greeting
     letters = {other: channel.collect(other) for other in others}
     for other in others:
         name = channel.world.names[other]
-        compare_cards(study, _read(letters[other], Front, name, "greeting").card, name)
-        greetings[other] = _read(letters[other], Greeting, name, "greeting")
+        compare_cards(study, read_letter(letters[other], Front, name, "greeting").card, name)
+        greetings[other] = read_letter(letters[other], Greeting, name, "greeting")
     for other in others:
         if greetings[other].purpose != purpose:
             raise StudyError(f"{channel.world.names[other]} has started a {greetings[other].purpose}, not a {purpose}")
@@ -157,7 +165,9 @@ def agree_on_run(channel: Channel, study: Study, purpose: Purpose, own: Greeting
     session = hashlib.sha256(b"coterie session" + common + nonces).digest()[:16]
     task, link = _plan(channel, task)
     world, run = World(channel.world.names, session), session.hex() if mark is None else mark.run
-    return Agreed(task, world, epoch, mark, link, run, restart, mark is not None and mark.start == starts)
+    replayed = mark is not None and mark.start == starts
+    said = dict(zip(study.names, ordered, strict=True))
+    return Agreed(task, world, epoch, mark, link, run, restart, replayed, said)
 
 
 def check_rows(study: Study, greetings: list[Greeting]) -> None:
@@ -168,7 +178,7 @@ def check_rows(study: Study, greetings: list[Greeting]) -> None:
             raise DataError(f"{name} says that it has {one.rows} rows; the study allows each party at most {most}")
 
 
-def _read(raw: bytes, kind: type[T], name: str, what: str) -> T:
+def read_letter(raw: bytes, kind: type[T], name: str, what: str) -> T:
     """What another participant says, if it can be read and makes sense."""
     try:
         return msgspec.msgpack.decode(raw, type=kind)
@@ -283,7 +293,7 @@ def _plan(channel: Channel, task: Task) -> tuple[Task, Link]:
             channel.post(other, msgspec.msgpack.encode(proposal))
         return task, link
     _be_measured(channel)
-    proposal = _read(channel.collect(1), Proposal, names[1], "plan")
+    proposal = read_letter(channel.collect(1), Proposal, names[1], "plan")
     link = proposal.link
     if not (0 <= link.round_trip < math.inf and 1 <= link.bandwidth < math.inf):
         raise FrameError(f"{names[1]} sent a plan that makes no sense (for an impossible link)", names[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 from pathlib import Path
 
@@ -11,12 +12,28 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from cryptography.x509.oid import NameOID
 
 from coterie.errors import InputError, StudyError
 from coterie.study.files import check_name, decode_toml, read_text, write_file
 from coterie.transport.certificates import certificate_name, create_credentials, fingerprint
 
-__all__ = ["Identity", "create_identity", "load_identity", "load_key", "public_key", "same_key", "sign", "signed_by"]
+__all__ = [
+    "Identity",
+    "create_identity",
+    "derived_key",
+    "load_identity",
+    "load_key",
+    "name_of",
+    "public_key",
+    "same_key",
+    "sign",
+    "signed_by",
+]
+
+#: A host name or an IPv4 address, or an IPv6 address in brackets: nothing that a terminal would not show.
+ADDRESS = re.compile(r"(?:([A-Za-z0-9._-]{1,253})|\[([0-9A-Fa-f:.]{2,45}(?:%[A-Za-z0-9._-]{1,40})?)\]):([0-9]{1,5})")
 
 
 class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,10 +55,12 @@ class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def split_address(address: str) -> tuple[str, int]:
     """HOST:PORT; an IPv6 host stands in brackets."""
-    host, colon, port = address.rpartition(":")
-    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise InputError(f"{address!r} is no address; use HOST:PORT, such as alice.example.org:7101")
-    return host.strip("[]"), int(port)
+    found = ADDRESS.fullmatch(address)
+    if not found or not 0 < int(found[3]) < 65536:
+        raise InputError(
+            f"{address!a} is no address; use HOST:PORT, such as alice.example.org:7101 or [2001:db8::1]:7101"
+        )
+    return found[1] or found[2], int(found[3])
 
 
 def create_identity(name: str, address: str, folder: Path) -> Identity:
@@ -116,6 +135,18 @@ def public_key(certificate: str) -> ec.EllipticCurvePublicKey:
 def same_key(key: str, certificate: str) -> bool:
     """Does the certificate belong to the private key?"""
     return _private_key(key).public_key() == public_key(certificate)
+
+
+def name_of(certificate: str) -> str:
+    """The name that a certificate was made for."""
+    (name,) = x509.load_pem_x509_certificate(certificate.encode()).subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(name.value)
+
+
+def derived_key(key: str, purpose: str) -> bytes:
+    """32 bytes that only the holder of the private key can derive; others for each purpose."""
+    secret = _private_key(key).private_numbers().private_value.to_bytes(66, "big")
+    return HKDF(hashes.SHA256(), 32, salt=None, info=purpose.encode()).derive(secret)
 
 
 def sign(key: str, message: bytes) -> bytes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 from typing import Literal
 
@@ -10,18 +12,31 @@ import msgspec
 from coterie.clustering import Contribution
 from coterie.errors import PolicyError
 from coterie.study.agreement import Study
-from coterie.study.files import decode_toml, read_text
+from coterie.study.files import decode_toml
 
-__all__ = ["MOST_LEAST", "Policy", "check_least", "check_policy", "load_policy"]
+__all__ = ["MOST_LEAST", "Policy", "check_least", "check_policy", "check_rows", "load_policy"]
 
 #: The least cluster size where no policy says another, and the most that one may ask for.
 LEAST, MOST_LEAST = 10, 1 << 31
+#: What the numbers in a policy may be.
+RANGES = {
+    "least_cluster_size": (1, MOST_LEAST, "at least 1, which switches it off, and at most 2^31"),
+    "coalition": (1, 255, "at least 1 and at most 255"),
+    "runs": (0, 1 << 53, "at least 0"),
+    "predicted_rows": (0, 1 << 53, "at least 0"),
+    "most_clusters": (1, 1 << 53, "at least 1"),
+    "most_rows": (1, 1 << 53, "at least 1"),
+    "most_columns": (1, 1 << 53, "at least 1"),
+    "most_restarts": (1, 1 << 53, "at least 1"),
+}
 
 
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`peers`: the certificates' fingerprints that are accepted; everybody's, where it is left out.
 
-    What is not said is allowed, but for the least cluster size, which is 10: an explicit 1 switches it off.
+    What is not said is allowed, but for the least cluster size, which is 10 (an explicit 1 switches it off), and for
+    returning to a study with other data. `runs` and `predicted_rows` are what a study, or a model, may be used for in
+    all; `most_rows` is for each party.
     """
 
     least_cluster_size: int = LEAST
@@ -42,15 +57,70 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def load_policy(path: Path | None, beside: Path) -> tuple[Policy, str]:
-    """The policy and how to call it: the given file, or policy.toml beside the key, or the default."""
+    """The policy and how to call it: the given file, or policy.toml beside the key, or the default.
+
+    A key may be reached through a link: then policy.toml may stand beside the link or beside the key itself.
+    """
+    path = path or _beside(beside)
     if path is None:
-        path = beside.with_name("policy.toml")
-        if not path.exists():
-            return Policy(), "the default policy (there is no policy.toml beside the key)"
-    policy = decode_toml(read_text(path, "the policy", PolicyError), Policy, path, "a policy", PolicyError)
-    if not 1 <= policy.least_cluster_size <= MOST_LEAST:
-        raise PolicyError(f"{path}: least_cluster_size must be at least 1, which switches it off, and at most 2^31")
+        return Policy(), "the default policy (there is no policy.toml beside the key)"
+    policy = decode_toml(_read_own(path), Policy, path, "a policy", PolicyError)
+    for rule, (low, high, words) in RANGES.items():
+        value = getattr(policy, rule)
+        if value is not None and not low <= value <= high:
+            raise PolicyError(f"{path}: {rule} must be {words}")
     return policy, str(path)
+
+
+def _beside(key: Path) -> Path | None:
+    """policy.toml beside a key, or beside what the key is a link to."""
+    places = dict.fromkeys(one.with_name("policy.toml") for one in (key, key.resolve()))
+    found = [place for place in places if _is_there(place)]
+    if len(found) == 2 and not os.path.samefile(*found):
+        raise PolicyError(
+            f"there are two policies, {found[0]} and {found[1]}, since the key {key} is a link; say which with --policy"
+        )
+    return found[0] if found else None
+
+
+def _is_there(path: Path) -> bool:
+    """Also if it is a link that leads nowhere: then it cannot be read, and nobody goes on without it."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise PolicyError(f"the policy {path} cannot be read ({error.strerror})") from None
+    return True
+
+
+def _read_own(path: Path) -> str:
+    """The text of a policy that nobody but its owner, this user or root, can have written."""
+    try:
+        with path.open("rb") as file:
+            _check_owned(path, os.fstat(file.fileno()), sticky=False)
+            content = file.read()
+        for folder in dict.fromkeys((path.absolute().parent, path.resolve().parent)):
+            _check_owned(folder, folder.stat(), sticky=True)
+    except OSError as error:
+        raise PolicyError(f"the policy {path} cannot be read ({error.strerror})") from None
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise PolicyError(f"{path} is not a text file; is it the policy?") from None
+
+
+def _check_owned(path: Path, found: os.stat_result, sticky: bool) -> None:
+    """A file, or the folder that it is in, where it could be replaced; the sticky bit forbids that."""
+    mode = stat.S_IMODE(found.st_mode)
+    if found.st_uid not in (os.geteuid(), 0):
+        raise PolicyError(
+            f"{path} belongs to another user, who could change the policy; run: chown {os.geteuid()} {path}"
+        )
+    if mode & 0o022 and not (sticky and mode & stat.S_ISVTX):
+        raise PolicyError(
+            f"{path} can be written by others (mode {mode:04o}), who could change the policy; run: chmod go-w {path}"
+        )
 
 
 def check_policy(policy: Policy, study: Study, own: str, called: str) -> None:
@@ -67,6 +137,15 @@ def check_policy(policy: Policy, study: Study, own: str, called: str) -> None:
                 f"{called}: the rule `{rule}` allows {', '.join(map(repr, allowed)) or 'nothing'}; the study asks for "
                 f"{wanted!r}"
             )
+    for rule, asked, what in (
+        ("most_clusters", study.clustering.clusters, "clusters"),
+        ("most_columns", len(study.data.columns), "columns"),
+        ("most_restarts", study.clustering.restarts, "restarts"),
+        ("most_rows", study.data.most_rows, "rows of each party"),
+    ):
+        most = getattr(policy, rule)
+        if most is not None and asked > most:
+            raise PolicyError(f"{called}: the rule `{rule}` = {most} does not allow the {asked} {what} of the study")
     check_least(policy.least_cluster_size, study, called)
     if policy.peers is not None:
         for one in study.everybody:
@@ -74,6 +153,12 @@ def check_policy(policy: Policy, study: Study, own: str, called: str) -> None:
                 raise PolicyError(
                     f"{called}: the rule `peers` does not list {one.name} (fingerprint {one.fingerprint})"
                 )
+
+
+def check_rows(policy: Policy, rows: int, called: str) -> None:
+    """May this party bring so many rows?"""
+    if policy.most_rows is not None and rows > policy.most_rows:
+        raise PolicyError(f"{called}: the rule `most_rows` = {policy.most_rows} does not allow {rows} rows")
 
 
 def check_least(least: int, study: Study, called: str) -> None:

@@ -39,6 +39,7 @@ def predict_rows(orders: Orders, voice: Voice | None = None) -> Path:
     alone = study.disclosures.centers == "revealed" and study.clustering.partition == "horizontal"
     with contextlib.nullcontext() if alone else declining(orders, known, voice):
         ready = prepare(orders, known)
+    voice.note(f"the policy is {ready.policy_called}")
     model = None
     if ready.rank:
         if orders.model is None:
@@ -48,7 +49,8 @@ def predict_rows(orders: Orders, voice: Voice | None = None) -> Path:
         if model is None or ready.rows is None:
             raise StudyError(f"the parties know the centres and predict alone; {ready.me.name} is not needed")
         labels = _nearest(ready, ready.rows, model)
-        last = Audit(orders.audit_path).record("prediction", **about(ready), rows=len(labels), alone=True)
+        audit = Audit(orders.audit_path, ready.credentials)
+        last = audit.record("prediction", **about(ready), policy_from=ready.policy_called, rows=len(labels), alone=True)
         with folder_for(orders.out, replace=False) as folder:
             write_labels(
                 folder / "labels.parquet", in_source_order(ready, labels), source_ids(ready), study.data.id or None
@@ -60,6 +62,8 @@ def predict_rows(orders: Orders, voice: Voice | None = None) -> Path:
         "predict",
         0 if ready.rows is None else len(ready.rows.values),
         1 if model is None else model.least,
+        contribution=ready.policy.contribution,
+        coalition=ready.policy.coalition,
         model="" if model is None else model.run,
         fractional_bits=0 if model is None else model.fractional_bits,
     )
@@ -69,6 +73,7 @@ def predict_rows(orders: Orders, voice: Voice | None = None) -> Path:
             return _predict(me, ready, agreed, model), {}
 
         outcome, _ = open_lanes(role)
+        outcome.disclosures = audit.openings(agreed.run)
         with folder_for(orders.out, replace=False) as folder:
             if outcome.labels is not None:
                 labels = in_source_order(ready, outcome.labels)
@@ -77,7 +82,7 @@ def predict_rows(orders: Orders, voice: Voice | None = None) -> Path:
             (folder / "disclosures.jsonl").write_bytes(log)
             last = audit.record("results", disclosures=summary(outcome.disclosures))
             write_manifest(folder, ready, "predict", agreed.run, last)
-            everybody_is_done(talk)
+            everybody_is_done(talk, ready, audit)
 
     take_part(orders, ready, voice, own, work)
     return orders.out
@@ -99,7 +104,7 @@ def _predict(me: Party, ready: Ready, agreed: Agreed, model: Model | None) -> Ou
             known[:, ready.study.own_columns(ready.rank)] = np.array(model.centers, np.int64)
         centers = family.contribute(known, shape)
     outcome = predict(family, task, block, centers, closed)
-    outcome.disclosures, outcome.traffic = list(me.ledger.entries), me.channel.traffic()
+    outcome.traffic = me.channel.traffic()
     outcome.kept = {}
     return outcome
 

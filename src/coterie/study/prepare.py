@@ -13,7 +13,7 @@ from coterie.data import Column, Rows, read_rows, sorted_by_id
 from coterie.errors import DataError, InputError
 from coterie.study.agreement import Study, load_study, study_hash, verify_signatures
 from coterie.study.identity import Identity, load_key
-from coterie.study.policy import Policy, check_policy, load_policy
+from coterie.study.policy import Policy, check_policy, check_rows, load_policy
 from coterie.transport import World
 from coterie.transport.certificates import Credentials
 from coterie.transport.meeting import Peer
@@ -51,7 +51,7 @@ class Orders:
 
     @property
     def audit_path(self) -> Path:
-        return self.audit or self.key.with_name("audit.jsonl")
+        return self.audit or self.key.resolve().with_name("audit.jsonl")
 
     def state_path(self, study_hash: str) -> Path:
         """Where checkpoints are: the same place however the key is reached, and wherever results go."""
@@ -71,6 +71,10 @@ class Known:
     @property
     def me(self) -> Identity:
         return self.study.everybody[self.rank]
+
+    @property
+    def others(self) -> list[Identity]:
+        return [one for one in self.study.everybody if one.name != self.me.name]
 
     @property
     def world(self) -> World:
@@ -109,6 +113,7 @@ def prepare(orders: Orders, known: Known | None = None) -> Ready:
     policy, called = load_policy(orders.policy, orders.key)
     check_policy(policy, study, known.me.name, called)
     rows, order = read_data(orders, study, rank)
+    check_rows(policy, 0 if rows is None else len(rows.values), called)
     return Ready(study, known.hash, rank, known.credentials, policy, called, rows, order)
 
 

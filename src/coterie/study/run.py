@@ -19,6 +19,7 @@ from coterie.protocols import FAMILIES
 from coterie.sharing import Disclosure, Party
 from coterie.study.agreement import Study
 from coterie.study.audit import Audit
+from coterie.study.budget import commitment
 from coterie.study.checkpoint import Checkpoints, Mark
 from coterie.study.drafts import folder_for
 from coterie.study.files import canonical
@@ -40,6 +41,7 @@ def run_study(orders: Orders, voice: Voice | None = None) -> Path:
     check_out(orders.out, known.hash, "fit")
     with declining(orders, known, voice):
         ready = prepare(orders, known)
+    voice.note(f"the policy is {ready.policy_called}")
     checkpoints = Checkpoints(orders.state_path(ready.hash), purpose_of(ready))
     check_state(checkpoints.folder)
     own = greeting(
@@ -47,6 +49,9 @@ def run_study(orders: Orders, voice: Voice | None = None) -> Path:
         "fit",
         0 if ready.rows is None else len(ready.rows.values),
         ready.policy.least_cluster_size,
+        contribution=ready.policy.contribution,
+        coalition=ready.policy.coalition,
+        commitment=commitment(ready.credentials.key, ready.hash, ready.rows),
         restart=orders.restart,
         epoch=checkpoints.newest_epoch(),
         marks=checkpoints.marks(),
@@ -61,7 +66,7 @@ def run_study(orders: Orders, voice: Voice | None = None) -> Path:
             family = FAMILIES[agreed.task.protocol](me, agreed.task.problem)
             block = own_block(ready, agreed, family)
             outcome = fit(family, agreed.task, block, watch, point)
-            outcome.disclosures = earlier + me.ledger.entries
+            outcome.disclosures = audit.openings(agreed.run)
             outcome.traffic = me.channel.traffic()
             kept = {} if me.is_helper else {"centers": family.export(outcome.kept["centers"])}
             outcome.kept = {}
@@ -80,7 +85,7 @@ def run_study(orders: Orders, voice: Voice | None = None) -> Path:
                 suppressed=None if outcome.suppressed is None else int(outcome.suppressed.sum()),
             )
             write_manifest(folder, ready, "fit", agreed.run, last)
-            everybody_is_done(talk)
+            everybody_is_done(talk, ready, audit)
         _keep_the_end(checkpoints, watch.end)
 
     take_part(orders, ready, voice, own, work, lambda: _goes_on(checkpoints.newest(), ready.study))

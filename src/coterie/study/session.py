@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -31,14 +30,16 @@ from coterie.local.memory import hold_on
 from coterie.local.threads import run_role
 from coterie.randomness import SystemEntropy
 from coterie.sharing import Disclosure, Party
-from coterie.study.audit import Audit
+from coterie.study.audit import Audit, Head, check_head
+from coterie.study.budget import Budget
 from coterie.study.dumps import undumpable
-from coterie.study.handshake import Agreed, Greeting, agree_on_run, card_of
+from coterie.study.handshake import Agreed, Greeting, agree_on_run, card_of, read_letter
 from coterie.study.identity import split_address
+from coterie.study.openings import Openings
 from coterie.study.prepare import Known, Orders, Ready
 from coterie.study.results import Spent
-from coterie.transport import Channel, meeting
-from coterie.transport.meeting import MOST_LANES, Listener, Meeting
+from coterie.transport import Channel
+from coterie.transport.meeting import MOST_LANES, Listener, Meeting, decline
 
 __all__ = [
     "Lanes",
@@ -59,6 +60,9 @@ class Voice:
 
     def phase(self, text: str) -> None:
         """Another part of the run begins."""
+
+    def note(self, text: str) -> None:
+        """Something to know that does not pass."""
 
     def waiting(self, names: list[str]) -> None:
         """These participants are not there yet."""
@@ -81,7 +85,8 @@ def take_part(
 ) -> None:
     """Meet the others, agree with them, do the work; whatever happens is said to the others and to the audit log.
     `goes_on`: where the run would go on if it were started again, for people to read."""
-    audit = Audit(orders.audit_path)
+    audit = Audit(orders.audit_path, ready.credentials)
+    budget = Budget(orders.key, ready, audit)
     audit.record(
         "started",
         **about(ready),
@@ -92,6 +97,9 @@ def take_part(
         source=None if ready.rows is None else ready.rows.source,
     )
     try:
+        with declining(orders, ready, voice):
+            budget.check_own(own)
+        own = msgspec.structs.replace(own, head=audit.head)
         with hold_on(), _signals(), meeting_of(orders, ready) as met, _hidden():
             voice.phase("waiting for the others")
             spent = Spent()
@@ -100,23 +108,32 @@ def take_part(
             try:
                 with spent.time("agreeing on the run"):
                     agreed = agree_on_run(talk, ready.study, own.purpose, own)
+                heads = {one.name: agreed.greetings[one.name].head for one in ready.others}
                 audit.record(
                     "agreed",
                     run=agreed.run,
                     session=agreed.world.session.hex(),
+                    heads={one.name: check_head(heads[one.name], one) for one in ready.others},
                     epoch=agreed.epoch,
                     resumed_after=None if agreed.mark is None else agreed.mark.iteration,
                     replayed=agreed.replayed,
                     rows=agreed.task.layout.n,
                     least_cluster_size=agreed.task.least,
-                    peers={one.name: one.fingerprint for one in ready.study.everybody if one.name != ready.me.name},
+                    peers={one.name: one.fingerprint for one in ready.others},
                 )
+                count = budget.check_agreed(agreed, own.purpose)
+                openings = Openings(audit, talk, agreed, count)
 
                 def open_lanes(role: Role) -> tuple[Outcome, Kept]:
                     voice.phase("computing")
                     with spent.time("computing"):
                         main, *lanes = met.connect(range(1, agreed.task.lanes + 2), agreed.world)
-                        return run_role(main, SystemEntropy(), role, lanes)
+
+                        def logged(me: Party) -> tuple[Outcome, Kept]:
+                            me.ledger.write = openings
+                            return role(me)
+
+                        return run_role(main, SystemEntropy(), logged, lanes)
 
                 work(agreed, talk, open_lanes, audit, spent)
             except BaseException as error:
@@ -128,12 +145,13 @@ def take_part(
                 raise
             talk.close()
     except BaseException as error:
-        audit.record(
-            "stopped",
-            error=type(error).__name__,
-            peer=getattr(error, "peer", "") or None,
-            code=error.exit_code if isinstance(error, CoterieError) else 70,
-        )
+        with contextlib.suppress(InputError):  # the log cannot be written: what led here matters more
+            audit.record(
+                "stopped",
+                error=type(error).__name__,
+                peer=getattr(error, "peer", "") or None,
+                code=error.exit_code if isinstance(error, CoterieError) else 70,
+            )
         if isinstance(error, KeyboardInterrupt):
             interrupted = Interrupted("interrupted")
             _say_what_next(interrupted, goes_on())
@@ -156,11 +174,9 @@ def declining(orders: Orders, known: Known, voice: Voice) -> Iterator[None]:
     try:
         yield
     except (DataError, PolicyError):
-        decline = getattr(meeting, "decline", None)  # a transport that lacks it leaves the others waiting
-        if decline is not None:
-            voice.phase("telling the others that this participant does not take part")
-            with contextlib.suppress(CoterieError, OSError):
-                decline(known.world, known.rank, known.credentials, known.peers, orders.patience)
+        voice.phase("telling the others that this participant does not take part")
+        with contextlib.suppress(CoterieError, OSError):
+            decline(known.world, known.rank, known.credentials, known.peers, orders.patience)
         raise
 
 
@@ -186,9 +202,6 @@ def meeting_of(orders: Orders, ready: Ready, lanes: int = MOST_LANES) -> Iterato
             f"{ready.me.name} cannot listen on {host}:{port} ({error.strerror}). Is another run using the port? Behind "
             "a forwarded address, say where to listen with --listen HOST:PORT"
         ) from None
-    more: dict[str, Any] = {}
-    if "progress" in inspect.signature(Meeting).parameters:
-        more["progress"] = orders.stall
     made = Meeting(
         ready.world,
         ready.rank,
@@ -198,7 +211,7 @@ def meeting_of(orders: Orders, ready: Ready, lanes: int = MOST_LANES) -> Iterato
         orders.patience,
         lanes,
         card=lambda: card_of(ready.study),
-        **more,
+        progress=orders.stall,
     )
     try:
         yield made
@@ -237,13 +250,23 @@ def _signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def everybody_is_done(talk: Channel) -> None:
-    """Results are shown when everybody has theirs ready. Whoever does not hear of it gets them by starting again with
-    the others."""
+class Finished(msgspec.Struct, frozen=True):
+    """The last letter: results are ready. `head`: the last entry of the sender's audit log."""
+
+    head: Head
+
+
+def everybody_is_done(talk: Channel, ready: Ready, audit: Audit) -> None:
+    """Results are shown when everybody has theirs ready; whoever does not hear of it gets them by starting again with
+    the others. Heads of the audit logs are kept."""
+    letter = msgspec.msgpack.encode(Finished(audit.head))
     for other in talk.world.peers(talk.rank):
-        talk.post(other, b"ready")
+        talk.post(other, letter)
+    heads = {}
     for other in talk.world.peers(talk.rank):
-        talk.collect(other)
+        one = ready.study.everybody[other]
+        heads[one.name] = check_head(read_letter(talk.collect(other), Finished, one.name, "last letter").head, one)
+    audit.record("ready", heads=heads)
 
 
 def about(ready: Ready) -> dict[str, Any]:
@@ -251,7 +274,6 @@ def about(ready: Ready) -> dict[str, Any]:
         "study": ready.study.study.name,
         "study_hash": ready.hash,
         "party": ready.me.name,
-        "certificate": ready.me.fingerprint,
         "version": __version__,
     }
 

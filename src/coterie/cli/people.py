@@ -1,0 +1,30 @@
+"""Who takes part in a study, as everybody is to see it before deciding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coterie.study.agreement import Study
+
+__all__ = ["participants", "shown_participants"]
+
+
+def participants(study: Study) -> list[dict[str, Any]]:
+    """For machines."""
+    return [
+        {
+            "name": one.name,
+            "role": "data party" if rank else "helper",
+            "address": one.address,
+            "fingerprint": one.fingerprint,
+        }
+        for rank, one in enumerate(study.everybody)
+    ]
+
+
+def shown_participants(study: Study) -> list[str]:
+    """Lines for people. A name proves nothing: the fingerprint is what to compare, by telephone or in person."""
+    return [
+        f"  - {one['name']} ({one['role']}) at {one['address']}, fingerprint {one['fingerprint']}"
+        for one in participants(study)
+    ]

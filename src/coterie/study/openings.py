@@ -1,0 +1,70 @@
+"""Openings in a study: each is in the audit log of every participant before it happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from coterie.errors import FrameError
+from coterie.sharing import Disclosure
+from coterie.study.audit import Audit
+from coterie.study.handshake import Agreed
+from coterie.transport import Channel
+
+__all__ = ["Openings", "is_result"]
+
+STOP_BIT = "stop bit"
+#: What stands in the log, once a start, for all of its stop bits.
+EVERY = "in this and every later iteration of this start"
+LOGGED = b"logged"
+
+
+def is_result(entry: Disclosure) -> bool:
+    """Does the opening make the run count? What is opened in every iteration, and whether ids are equal, does not."""
+    return entry.iteration is None and entry.what not in (STOP_BIT, "equal ids")
+
+
+def _key(entry: Disclosure) -> tuple[str, tuple[str, ...], str]:
+    return entry.what, entry.to, entry.detail
+
+
+class Openings:
+    """The sink of a role's ledger, which calls it for one opening at a time.
+
+    1. The first result of a run is counted (`count`).
+    2. The opening is written into the audit log; of the stop bits, the first of each start stands for all.
+    3. The helper tells the data parties that it has written it, too; they wait for that.
+
+    Where only the results of a run that has ended are opened once more, to somebody who lacks them, what stands in the
+    log already is not written again: it is the same.
+
+    A value is open once all data parties have sent their shares of it, which each does after step 3: so everybody
+    has logged it by then. The helper is ahead of the parties as a rule, so that waiting takes no time.
+    """
+
+    def __init__(self, audit: Audit, talk: Channel, agreed: Agreed, count: Callable[[], None]) -> None:
+        self.audit, self.talk, self.count = audit, talk, count
+        self.run, self.session = agreed.run, agreed.world.session.hex()
+        self.announced: set[int | None] = set()
+        self.logged = {_key(entry) for entry in audit.openings(self.run)} if agreed.replayed else set()
+
+    def __call__(self, entry: Disclosure) -> None:
+        if entry.what == STOP_BIT:
+            if entry.restart in self.announced:
+                return
+            self.announced.add(entry.restart)
+            entry = msgspec.structs.replace(entry, detail=EVERY)
+        if is_result(entry):
+            self.count()
+        if _key(entry) not in self.logged:
+            self.audit.record("opening", run=self.run, session=self.session, **msgspec.to_builtins(entry))
+        self._confirm()
+
+    def _confirm(self) -> None:
+        if self.talk.rank == 0:
+            for party in self.talk.world.data_ranks:
+                self.talk.post(party, LOGGED)
+        elif self.talk.collect(0) != LOGGED:
+            helper = self.talk.world.names[0]
+            raise FrameError(f"{helper} should have said that it logged an opening, and said something else", helper)
