@@ -57,38 +57,21 @@ def world(p: int) -> World:
     return World(("P0", *(f"P{j}" for j in range(1, p + 1))))
 
 
-class Recorded(Recording):
-    """A recording of letters, too: (sender, receiver, body). Belongs into `Recording` itself."""
-
-    def __init__(self, inner: Channel) -> None:
-        super().__init__(inner)
-        self.letters: list[tuple[int, int, bytes]] = []
-
-    def post(self, to: int, body: bytes) -> None:
-        self.letters.append((self.rank, to, body))
-        self.inner.post(to, body)
-
-    def collect(self, sender: int) -> bytes:
-        body = self.inner.collect(sender)
-        self.letters.append((sender, self.rank, body))
-        return body
-
-
 @dataclass
 class Ran:
     """What a run gave: results and recordings by rank, and the traffic of all roles together."""
 
     results: list[Any]
-    recordings: list[Recorded]
+    recordings: list[Recording]
     traffic: Traffic
 
 
 def run(p: int, role: Callable[[Party], Any], seed: int = 0) -> Ran:
     """Run `role` at the helper and p data parties, with injected entropy, recording every channel."""
-    recordings: dict[int, Recorded] = {}
+    recordings: dict[int, Recording] = {}
 
     def wrap(channel: Channel) -> Channel:
-        recordings[channel.rank] = Recorded(channel)
+        recordings[channel.rank] = Recording(channel)
         return recordings[channel.rank]
 
     def counted(me: Party) -> tuple[Any, Traffic]:

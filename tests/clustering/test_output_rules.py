@@ -328,7 +328,7 @@ def test_a_kept_closed_centre_is_noticed(monkeypatch):
     """Planted: closed centres are kept as they are."""
     from coterie.protocols.plaintext.family import Plaintext
 
-    monkeypatch.setattr(Plaintext, "take", lambda self, values, order: values)
+    monkeypatch.setattr(Plaintext, "arrange", lambda self, values, order: values)
     blocks = planted_rows()
     layout = Layout("horizontal", 70, 2, rows=(31, 39))
     task, table = task_for(np.concatenate(blocks), layout, 2, (-3, 9), contribution="least")

@@ -14,19 +14,19 @@ from coterie.local.job import Job, do
 from coterie.local.threads import run_threads
 from coterie.ring import Array, FixedPoint
 from coterie.sharing import Party
-from coterie.transport import Channel, Frame, Traffic
+from coterie.transport import Channel, Frame, Recording, Traffic
 from tests.security.fits import STUDIES as SECURENN
 from tests.security.fits import Study, allowed, disclosed, far, near
 from tests.security.onetime_primitives import condition_all
-from tests.support import Ran, Recorded, SeededEntropy, world
+from tests.support import Ran, SeededEntropy, world
 
 
 def run_recorded(p: int, role: Callable[[Party], Any], lanes: int = 0, seed: int = 0) -> Ran:
     """As `tests.support.run`, on lanes: a role's recording is that of all its lanes, one after the other."""
-    made: defaultdict[int, list[Recorded]] = defaultdict(list)
+    made: defaultdict[int, list[Recording]] = defaultdict(list)
 
     def wrap(channel: Channel) -> Channel:
-        made[channel.rank].append(Recorded(channel))
+        made[channel.rank].append(Recording(channel))
         return made[channel.rank][-1]
 
     def counted(me: Party) -> tuple[Any, Traffic]:
@@ -36,7 +36,7 @@ def run_recorded(p: int, role: Callable[[Party], Any], lanes: int = 0, seed: int
     results = run_threads(world(p), counted, entropy=lambda rank: SeededEntropy(seed, rank), wrap=wrap, lanes=lanes)
     recordings = []
     for rank in range(p + 1):
-        whole = Recorded(made[rank][0].inner)
+        whole = Recording(made[rank][0].inner)
         for one in made[rank]:
             whole.frames += one.frames
             whole.notes += one.notes

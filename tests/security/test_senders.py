@@ -35,15 +35,15 @@ SENDERS: dict[tuple[str, str], str] = {
     ("local/threads.py", "abort"): "a role that stops says so, with the name of the error's type",
     ("study/session.py", "abort"): "a role that stops says so, with the name of the error's type",
     ("study/session.py", "post"): "everybody says that it is done",
+    ("study/openings.py:Openings._confirm", "post"): "the helper has logged an opening: a fixed word",
     ("study/handshake.py", "post"): "greetings and the plan: public",
     ("study/handshake.py", "send"): "zeros, to measure a link",
-    ("study/ids.py", "post"): "a keyed tag of one's ids, before the protocols",
-    ("study/ids.py", "tell"): "whether the tags are equal, before the protocols",
     # The wire itself.
     ("transport/metering.py", "send tell post abort inner"): "counts, and keeps to the protocol",
     ("transport/recording.py", "send tell post abort inner"): "remembers, for tests",
     ("transport/tls.py", "send"): "a socket",
     ("transport/meeting.py", "sendall"): "sockets, before a channel exists",
+    ("transport/hello.py", "sendall"): "sockets, before a channel exists",
     ("transport/links.py", "send"): "sockets of a link that is slowed down, for measurements",
 }
 

@@ -190,7 +190,7 @@ class _Run:
             centers, slots = self._closed(found, self.rules, out)
             labels = family.label(self.rows, centers)
             called = np.zeros(self.k, np.int64) if out.all_closed else np.array(slots) + 1
-            kept = family.take(centers, [slots.index(j) if j in slots else 0 for j in range(self.k)])
+            kept = family.arrange(centers, [slots.index(j) if j in slots else 0 for j in range(self.k)])
         out.kept = {"centers": kept} if self.rules is not None else {"centers": kept, "labels": labels}
         if task.centers == "revealed":
             open_centers(family, task, centers, slots, out)
@@ -215,11 +215,11 @@ class _Run:
         labels = family.first_labels(self.rows, centers) if task.grid else found.labels
         few = small_clusters(family, rules, found.made, family.tally(labels, rules.sets))
         if few is None:
-            return family.take(centers, range(self.k)), list(range(self.k))
+            return family.arrange(centers, range(self.k)), list(range(self.k))
         out.suppressed = few.astype(np.bool_)
         opened = [int(j) for j in np.flatnonzero(~out.suppressed)]
         slots = opened + [opened[0] if opened else 0] * (self.k - len(opened))
-        chosen = family.take(centers, slots)
+        chosen = family.arrange(centers, slots)
         return (chosen if opened else family.times(chosen, np.array(0))), slots
 
     def _open_sizes(self, labels: Secret, rules: Rules, slots: list[int], out: Outcome) -> None:
@@ -296,7 +296,7 @@ def predict(
     if task.least > 1:
         opened = list(range(task.clusters)) if closed is None else [int(j) for j in np.flatnonzero(~closed)]
         slots = opened + [opened[0] if opened else 0] * (task.clusters - len(opened))
-        centers = family.take(centers, slots)
+        centers = family.arrange(centers, slots)
         called = np.array(slots) + 1 if opened else np.zeros(task.clusters, np.int64)
     labels = family.label(rows, centers)
     out = Outcome(kept={"labels": labels})

@@ -227,7 +227,7 @@ class Family(ABC):
         """The value, entry by entry, times public factors that broadcast to its shape."""
 
     @abstractmethod
-    def take(self, values: Secret, order: Sequence[int]) -> Secret:
+    def arrange(self, values: Secret, order: Sequence[int]) -> Secret:
         """The rows of words (m, ...) that the public order names, in that order."""
 
     @abstractmethod

@@ -379,7 +379,7 @@ class OneTime(Family):
         shared = _shared(value)
         return self._wrapped(shared * (factors[:, None] if shared.ring == BITS else factors))
 
-    def take(self, values: Secret, order: Sequence[int]) -> Secret:
+    def arrange(self, values: Secret, order: Sequence[int]) -> Secret:
         return self._wrapped(_shared(values)[list(order)])
 
     def join(self, values: Sequence[Secret]) -> Shared:

@@ -101,7 +101,7 @@ class Plaintext(Family):
     def times(self, value: Secret, factors: Ints) -> Plain:
         return Plain(_whole(value) * factors)
 
-    def take(self, values: Secret, order: Sequence[int]) -> Plain:
+    def arrange(self, values: Secret, order: Sequence[int]) -> Plain:
         return Plain(_whole(values)[list(order)])
 
     def join(self, values: Sequence[Secret]) -> Plain:

@@ -124,7 +124,7 @@ class SecureNN(Family):
     def times(self, value: Secret, factors: Ints) -> Shared:
         return _shared(value) * factors
 
-    def take(self, values: Secret, order: Sequence[int]) -> Shared:
+    def arrange(self, values: Secret, order: Sequence[int]) -> Shared:
         return _shared(values)[list(order)]
 
     def join(self, values: Sequence[Secret]) -> Shared:
