@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import signal
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from types import FrameType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -31,26 +27,6 @@ class SeededEntropy:
     def draw(self, count: int) -> bytes:
         self.count += 1
         return hashlib.shake_256(self.label + b"|" + str(self.count).encode()).digest(count)
-
-
-@contextlib.contextmanager
-def one_interrupt(number: int = signal.SIGINT) -> Iterator[None]:
-    """A signal is sent in this block, once: it has arrived, here, when the block ends, and not in another test."""
-    arrived = threading.Event()
-    before = signal.getsignal(number)
-
-    def note(which: int, frame: FrameType | None) -> None:
-        arrived.set()
-        if callable(before):
-            before(which, frame)
-
-    signal.signal(number, note)
-    try:
-        yield
-    finally:
-        with contextlib.suppress(KeyboardInterrupt):  # where it comes too late for what was to be interrupted
-            arrived.wait(10)
-        signal.signal(number, before)
 
 
 def world(p: int) -> World:
