@@ -18,7 +18,6 @@ from coterie.study.predict import predict_rows
 from coterie.study.prepare import prepare
 from coterie.study.run import run_study
 from coterie.study.session import Voice, meeting_of
-from tests.study.replays import can_replay
 from tests.study.walk import BRIEF, SMALL, Cast, coterie
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
@@ -254,7 +253,7 @@ def test_results_are_shown_by_all_or_by_none(cast, monkeypatch, odd, step):
     nothing_is_left(cast)
     for name in cast.parties:
         assert any(cast.orders(name).state_path(study_hash(cast.study)).glob("checkpoint-*"))
-        again = "start it again, all of you: it goes on " + ("with the results" if can_replay else "after iteration")
+        again = "start it again, all of you: it goes on with the results"
         assert again in str(ended[name])
     cast.run()
     for name in cast.names:
