@@ -151,7 +151,7 @@ def agree_on_run(channel: Channel, study: Study, purpose: Purpose, own: Greeting
         if greetings[other].purpose != purpose:
             raise StudyError(f"{channel.world.names[other]} has started a {greetings[other].purpose}, not a {purpose}")
     ordered = [greetings[rank] for rank in sorted(greetings)]
-    check_rows(study, ordered)
+    _check_claimed_rows(study, ordered)
     task = _task(study, purpose, ordered)
     restart = any(one.restart for one in ordered)
     mark = None if restart else newest_common([one.marks for one in ordered[1:]])
@@ -170,7 +170,7 @@ def agree_on_run(channel: Channel, study: Study, purpose: Purpose, own: Greeting
     return Agreed(task, world, epoch, mark, link, run, restart, replayed, said)
 
 
-def check_rows(study: Study, greetings: list[Greeting]) -> None:
+def _check_claimed_rows(study: Study, greetings: list[Greeting]) -> None:
     """Everybody sets memory aside for as many rows as a party says that it has."""
     most = study.data.most_rows
     for name, one in zip(study.names[1:], greetings[1:], strict=True):

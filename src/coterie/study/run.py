@@ -19,18 +19,19 @@ from coterie.protocols import FAMILIES
 from coterie.sharing import Party
 from coterie.study.agreement import Study
 from coterie.study.audit import Audit
-from coterie.study.budget import commitment
+from coterie.study.budget import Budget, commitment
 from coterie.study.checkpoint import Checkpoints, Mark
 from coterie.study.drafts import folder_for
 from coterie.study.files import canonical
-from coterie.study.handshake import Agreed, greeting
+from coterie.study.handshake import Agreed, Greeting, greeting
 from coterie.study.ids import own_block
+from coterie.study.openings import everybody_has_saved
 from coterie.study.prepare import Orders, Ready, prepare, recognise
 from coterie.study.results import Spent, check_out, write_manifest, write_results
 from coterie.study.session import Lanes, Voice, declining, everybody_is_done, summary, take_part
 from coterie.transport import Channel
 
-__all__ = ["run_study"]
+__all__ = ["check_budget", "run_study"]
 
 
 def run_study(orders: Orders, voice: Voice | None = None) -> Path:
@@ -44,22 +45,11 @@ def run_study(orders: Orders, voice: Voice | None = None) -> Path:
     voice.note(f"the policy is {ready.policy_called}")
     checkpoints = Checkpoints(orders.state_path(ready.hash), purpose_of(ready))
     check_state(checkpoints.folder)
-    own = greeting(
-        ready.study,
-        "fit",
-        0 if ready.rows is None else len(ready.rows.values),
-        ready.policy.least_cluster_size,
-        contribution=ready.policy.contribution,
-        coalition=ready.policy.coalition,
-        commitment=commitment(ready.credentials.key, ready.hash, ready.rows),
-        restart=orders.restart,
-        epoch=checkpoints.newest_epoch(),
-        marks=checkpoints.marks(),
-    )
+    own = own_greeting(ready, checkpoints, orders.restart)
 
     def work(agreed: Agreed, talk: Channel, open_lanes: Lanes, audit: Audit, spent: Spent) -> None:
         point = _taken_up(agreed, checkpoints, own.marks, voice)
-        watch = _Progress(agreed, checkpoints, voice, spent)
+        watch = _Progress(agreed, checkpoints, talk, voice, spent)
 
         def role(me: Party) -> tuple[Outcome, Kept]:
             watch.me = me
@@ -90,6 +80,30 @@ def run_study(orders: Orders, voice: Voice | None = None) -> Path:
 
     take_part(orders, ready, voice, own, work, lambda: _goes_on(checkpoints.newest(), ready.study))
     return orders.out
+
+
+def own_greeting(ready: Ready, checkpoints: Checkpoints, restart: bool) -> Greeting:
+    """What this participant brings to a fit."""
+    return greeting(
+        ready.study,
+        "fit",
+        0 if ready.rows is None else len(ready.rows.values),
+        ready.policy.least_cluster_size,
+        contribution=ready.policy.contribution,
+        coalition=ready.policy.coalition,
+        commitment=commitment(ready.credentials.key, ready.hash, ready.rows),
+        restart=restart,
+        epoch=checkpoints.newest_epoch(),
+        marks=checkpoints.marks(),
+    )
+
+
+def check_budget(orders: Orders, ready: Ready) -> str:
+    """Is another run allowed, as far as can be known at home? Says how much is used, and notes nothing."""
+    checkpoints = Checkpoints(orders.state_path(ready.hash), purpose_of(ready))
+    budget = Budget(orders.key, ready, None)
+    budget.check_own(own_greeting(ready, checkpoints, orders.restart))
+    return budget.describe()
 
 
 def _taken_up(agreed: Agreed, checkpoints: Checkpoints, own: list[Mark], voice: Voice) -> Point | None:
@@ -132,8 +146,8 @@ def _goes_on(mark: Mark | None, study: Study) -> str:
 class _Progress(Watch):
     """Keeps a checkpoint of every iteration, and one of the end, and says how far the run is."""
 
-    def __init__(self, agreed: Agreed, checkpoints: Checkpoints, voice: Voice, spent: Spent) -> None:
-        self.agreed, self.checkpoints, self.voice, self.spent = agreed, checkpoints, voice, spent
+    def __init__(self, agreed: Agreed, checkpoints: Checkpoints, talk: Channel, voice: Voice, spent: Spent) -> None:
+        self.agreed, self.checkpoints, self.talk, self.voice, self.spent = agreed, checkpoints, talk, voice, spent
         self.me: Party | None = None
         self.last = time.perf_counter()
         self.end = agreed.mark if agreed.replayed else None
@@ -149,6 +163,8 @@ class _Progress(Watch):
     def finished(self, point: Callable[[], Point]) -> None:
         if not self.agreed.replayed:
             self.end = self._save(point())
+            everybody_has_saved(self.talk)
+            self.checkpoints.keep(self.end)
 
     def _save(self, point: Point) -> Mark:
         session = self.agreed.world.session.hex()
