@@ -355,3 +355,11 @@ def test_untouched_by_the_same_means_all_agree(studies):
     ended = Table(studies["rows"], intercept=proposals(lambda plan: seen.append(plan) or plan)).agree()
     assert all(one == ended[0] for one in ended)
     assert len(seen) == 3
+
+
+def test_an_epoch_that_nothing_follows_stops_nobody_for_good(studies):
+    """The attack: one claims the last epoch that there is. What everybody then keeps can be greeted with again."""
+    claimed = {2: {"epoch": handshake.MOST_EPOCH}}
+    (epoch,) = {one.epoch for one in Table(studies["rows"], more=claimed).agree()}
+    again = {rank: {"epoch": epoch} for rank in range(4)}
+    assert {one.epoch for one in Table(studies["rows"], more=again).agree()} == {handshake.MOST_EPOCH}

@@ -81,11 +81,11 @@ def check_rare_rows(cast: Cast, blocks: list[np.ndarray], expected: Outcome) -> 
         assert found["suppressed"] == expected.suppressed.tolist()
         shown = np.array([row for row in found["centers_in_data_units"] if row[0] is not None])
         distances = np.abs(shown[:, None] - rare[None]).max(axis=2)
-        assert distances.min() > 1e-6, "somebody's row"
+        assert distances.min() > 2.0 ** -found["fractional_bits"], "somebody's row"
 
 
 @NO_PICTURES
-@pytest.mark.parametrize("seed", [0, 3])
+@pytest.mark.parametrize("seed", [280, 351])
 def test_no_rare_row_stands_in_a_model(cast, monkeypatch, seed):
     blocks, expected = lured(monkeypatch, cast, seed)
     cast.run()
@@ -93,7 +93,7 @@ def test_no_rare_row_stands_in_a_model(cast, monkeypatch, seed):
 
 
 def test_no_rare_row_stands_in_a_model_of_real_processes(cast, monkeypatch):
-    blocks, expected = lured(monkeypatch, cast, 6)
+    blocks, expected = lured(monkeypatch, cast, 552)
     cast.program = BRIEF
     for name in cast.names:
         cast.start(name)
