@@ -29,7 +29,7 @@ import msgspec
 import numpy as np
 
 from coterie.study.agreement import study_hash
-from coterie.study.checkpoint import FILE, Mark
+from coterie.study.checkpoint import FILE, Mark, mark_of
 from tests.study.walk import Cast, wait_until
 
 __all__ = ["BRIEF", "CANARY", "CANARY_TEXT", "POINTS", "Frame", "Hook", "Stage", "frames", "state_of"]
@@ -166,7 +166,7 @@ def watch(moment: Moment) -> None:
             outbox.sock.send(outbox.pending[0][:16])
             os.kill(os.getpid(), signal.Signals[moment.hook.signal])
 
-    def saved(checkpoints: Checkpoints, run: str, epoch: int, point: Point, *rest: Any) -> None:
+    def saved(checkpoints: Checkpoints, run: str, session: str, epoch: int, point: Point, *rest: Any) -> None:
         moment.iteration = point.iteration
         moment.at("saved")
 
@@ -566,7 +566,7 @@ class Stage(Cast):
     def checkpoints(self, name: str) -> set[Mark]:
         """The marks of all checkpoints, by the names of the files."""
         found = [FILE.fullmatch(file.name) for file in self.state(name).glob("*")]
-        return {Mark(one[1], *map(int, one.groups()[1:])) for one in found if one}
+        return {mark_of(one) for one in found if one}
 
     def newest(self, name: str) -> Mark:
         return max(self.checkpoints(name), key=lambda mark: mark.progress)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
+import threading
 
 import msgspec
 import numpy as np
@@ -257,3 +259,52 @@ def test_other_studies_have_budgets_of_their_own(desk, agreed_cast):
     assert other._counted() == []
     assert [one.run for one in budget._counted()] == ["first"]
     assert isinstance(budget._counted()[0], Counted)
+
+
+def test_two_at_once_do_not_both_use_the_last_run(desk, monkeypatch):
+    """The attack: two processes with one key have both found that a run is left, and count theirs at the same time.
+    Whoever looks at the ledger waits for the other to look, too; it does not come while the ledger is held."""
+    counts = [
+        budget.check_agreed(Agreement(budget.ready, run), "fit")  # type: ignore[arg-type]
+        for budget, run in ((desk(runs=1), "first"), (desk(runs=1), "second"))
+    ]
+    both = threading.Barrier(2)
+    honest = Budget._counted
+
+    def looks(budget):
+        found = honest(budget)
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both.wait(1.0)
+        return found
+
+    monkeypatch.setattr(Budget, "_counted", looks)
+    refused = []
+
+    def use(one):
+        try:
+            one()
+        except PolicyError as error:
+            refused.append(error)
+
+    threads = [threading.Thread(target=use, args=(one,)) for one in counts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(refused) == 1
+    assert len(verify_audit(desk().log.path).entries) == 1
+
+
+def test_a_log_is_held_across_reading_and_writing(tmp_path):
+    """Another writer of the same file waits until the one who holds it is done."""
+    path, order = tmp_path / "log.jsonl", []
+    one, other = (Audit(path, create_credentials("alice")) for _ in range(2))
+    thread = threading.Thread(target=lambda: (other.record("after"), order.append("other")))
+    with one.exclusively():
+        thread.start()
+        one.record("before")
+        thread.join(0.2)
+        order.append("one")
+    thread.join(60)
+    assert order == ["one", "other"]
+    assert [entry["event"] for entry in verify_audit(path).entries] == ["before", "after"]

@@ -23,7 +23,7 @@ from coterie.transport import World, memory_channels
 from coterie.transport.links import Link
 
 NAMES = ("helper", "alice", "bob", "carol")
-RUN, OTHER = "ab" * 16, "cd" * 16
+RUN, OTHER, SESSION = "ab" * 16, "cd" * 16, "ef" * 16
 
 
 @pytest.fixture(scope="module")
@@ -206,7 +206,7 @@ def test_the_strictest_policy_holds_for_everybody(studies):
 
 
 def test_the_newest_checkpoint_of_all(studies):
-    old, new = Mark(RUN, 3, 0, 4), Mark(RUN, 3, 0, 5)
+    old, new = Mark(RUN, SESSION, 3, 0, 4), Mark(RUN, SESSION, 3, 0, 5)
     held = {
         0: {"marks": [], "epoch": 0},
         1: {"marks": [old, new], "epoch": 3},
@@ -223,7 +223,7 @@ def test_the_newest_checkpoint_of_all(studies):
 
 def test_checkpoints_of_different_runs_are_not_mixed(studies):
     """The same iteration of the same epoch, twice: of a run that alice has kept, and of one that bob and carol have."""
-    held = {rank: {"marks": [Mark(OTHER if rank == 1 else RUN, 1, 0, 4)], "epoch": 1} for rank in (1, 2, 3)}
+    held = {rank: {"marks": [Mark(OTHER if rank == 1 else RUN, SESSION, 1, 0, 4)], "epoch": 1} for rank in (1, 2, 3)}
     for one in Table(studies["rows"], more=held).agree():
         assert (one.mark, one.replayed) == (None, False)
         assert one.run == one.world.session.hex()
@@ -231,10 +231,12 @@ def test_checkpoints_of_different_runs_are_not_mixed(studies):
 
 def test_all_restarts_are_done(studies):
     """What is left is to open the results; there is no restart after the last."""
-    last = {rank: {"marks": [Mark(RUN, 1, 0, 4), Mark(RUN, 1, 1, 9)], "epoch": 1} for rank in (1, 2, 3)}
+    last = {
+        rank: {"marks": [Mark(RUN, SESSION, 1, 0, 4), Mark(RUN, SESSION, 1, 1, 9)], "epoch": 1} for rank in (1, 2, 3)
+    }
     for one in Table(studies["rows"], more=last).agree():
-        assert (one.mark, one.run, one.replayed) == (Mark(RUN, 1, 1, 9), RUN, True)
-    for mark in (Mark(RUN, 1, 2, 4), Mark(RUN, 1, 1 << 61, 4), Mark(RUN, 1, 0, 301)):
+        assert (one.mark, one.run, one.replayed) == (Mark(RUN, SESSION, 1, 1, 9), RUN, True)
+    for mark in (Mark(RUN, SESSION, 1, 2, 4), Mark(RUN, SESSION, 1, 1 << 61, 4), Mark(RUN, SESSION, 1, 0, 301)):
         held = {rank: {"marks": [mark], "epoch": 1} for rank in (1, 2, 3)}
         for error in Table(studies["rows"], more=held).agree():
             assert isinstance(error, FrameError)
@@ -244,7 +246,9 @@ def test_all_restarts_are_done(studies):
 def test_the_session_depends_on_what_is_gone_on_from(studies, monkeypatch):
     """With the same nonces, even: so that who takes another mark for agreed, or a restart, finds nobody there."""
     monkeypatch.setattr(handshake.secrets, "token_bytes", bytes)
-    held = [{"marks": marks, "epoch": 3} for marks in ([], [Mark(RUN, 3, 0, 4)], [Mark(OTHER, 3, 0, 4)])]
+    held = [
+        {"marks": marks, "epoch": 3} for marks in ([], [Mark(RUN, SESSION, 3, 0, 4)], [Mark(OTHER, SESSION, 3, 0, 4)])
+    ]
     held.append({**held[1], "restart": True})
     held.append({**held[0], "restart": True})
     sessions = [Table(studies["rows"], more=dict.fromkeys((1, 2, 3), one)).agree()[0].world.session for one in held]
@@ -351,3 +355,11 @@ def test_untouched_by_the_same_means_all_agree(studies):
     ended = Table(studies["rows"], intercept=proposals(lambda plan: seen.append(plan) or plan)).agree()
     assert all(one == ended[0] for one in ended)
     assert len(seen) == 3
+
+
+def test_an_epoch_that_nothing_follows_stops_nobody_for_good(studies):
+    """The attack: one claims the last epoch that there is. What everybody then keeps can be greeted with again."""
+    claimed = {2: {"epoch": handshake.MOST_EPOCH}}
+    (epoch,) = {one.epoch for one in Table(studies["rows"], more=claimed).agree()}
+    again = {rank: {"epoch": epoch} for rank in range(4)}
+    assert {one.epoch for one in Table(studies["rows"], more=again).agree()} == {handshake.MOST_EPOCH}

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from tests.study.hooks import BRIEF, POINTS, Hook, Stage
-from tests.study.replays import REPLAYS, can_replay
 from tests.study.walk import wait_until
 
 #: `--timeout` where somebody falls silent, and what a loaded machine may take on top of the 15 seconds agreed on.
@@ -129,8 +128,7 @@ def strike(stage: Stage, undisturbed: Results, role: str, number: str, point: st
             assert not stage.leftovers(name)
         assert stage.at(role, "results").exists() == (point in ("shown", "cleared"))
         stage.bury(role)
-        if can_replay:
-            replayed(stage, undisturbed)
+        replayed(stage, undisturbed)
     else:
         stopped_by(stage, role, (6, 7) if point in BEGINNINGS else (7,))
     return goes_on(stage, undisturbed)
@@ -391,7 +389,6 @@ def test_one_that_wakes_up_finds_that_the_others_are_gone(stage, undisturbed, po
     goes_on(stage, undisturbed)
 
 
-@REPLAYS
 def test_one_that_wakes_up_when_all_were_ready_may_finish_alone(stage, undisturbed):
     """Everybody else was ready, heard nothing of bob and gave up; bob finds in his post that they were ready. Those who
     lack results get them by starting again, bob with them."""
@@ -420,7 +417,6 @@ def test_one_that_wakes_up_when_all_is_done_has_its_results(stage, undisturbed):
 # -- results once more -------------------------------------------------------------------------------------
 
 
-@REPLAYS
 def test_one_is_killed_when_everybody_else_has_results(stage, undisturbed):
     """And starts again with the others, who are done: twice, and the same bits every time."""
     stage.begin(bob=Hook(at="done"))
@@ -441,7 +437,6 @@ def stopped_again(stage: Stage, struck: str) -> None:
         assert stage.finish(stage.processes[name], AGREED + SLACK) == 7, stage.said()
 
 
-@REPLAYS
 @pytest.mark.slow
 def test_a_restart_after_the_end_is_another_run(stage, undisturbed):
     stage.begin()
@@ -452,7 +447,6 @@ def test_a_restart_after_the_end_is_another_run(stage, undisturbed):
     assert len(set(runs)) == 2
 
 
-@REPLAYS
 @pytest.mark.slow
 @pytest.mark.parametrize("role", ROLES)
 def test_killed_before_anything_was_opened(stage, undisturbed, role):
@@ -502,8 +496,7 @@ def test_every_kind_of_study_goes_on(tmp_path, way):
         killed(stage, "alice", "saved", 0, count=10 if "--n-init" in way else 3)
         whole = reference(tmp_path / "whole", way)
         goes_on(stage, whole)
-        if can_replay:
-            replayed(stage, whole)
+        replayed(stage, whole)
 
 
 def reference(folder: Path, way: tuple[object, ...]) -> Results:

@@ -12,7 +12,7 @@ import pytest
 from coterie.errors import FrameError, InputError, PeerLost
 from coterie.sharing import Disclosure, Ledger, gate
 from coterie.study.audit import Audit, verify_audit
-from coterie.study.openings import EVERY, Openings, is_result
+from coterie.study.openings import EVERY, Openings, makes_count
 from coterie.transport import World, memory_channels
 from coterie.transport.certificates import create_credentials
 from tests.study.hooks import Hook, Stage
@@ -74,16 +74,16 @@ def test_what_is_in_the_log(desks):
 
 
 def test_what_makes_a_run_count():
-    assert is_result(Disclosure("centers", NAMES, "why"))
-    assert is_result(Disclosure("suppression bits", NAMES, "why"))
-    assert is_result(Disclosure("counts", NAMES, "why"))
+    assert makes_count(Disclosure("centers", NAMES, "why"))
+    assert makes_count(Disclosure("suppression bits", NAMES, "why"))
+    assert makes_count(Disclosure("counts", NAMES, "why"))
+    assert makes_count(Disclosure("counts", NAMES, "why", 3)), "whoever breaks off before the end has them"
+    assert makes_count(Disclosure("labels", NAMES, "why", 3))
     for entry in (
         Disclosure("stop bit", NAMES, "why", 3),
-        Disclosure("counts", NAMES, "why", 3),
-        Disclosure("labels", NAMES, "why", 3),
         Disclosure("equal ids", NAMES, "why"),
     ):
-        assert not is_result(entry)
+        assert not makes_count(entry)
 
 
 def test_what_is_opened_once_more_is_not_logged_once_more(tmp_path):

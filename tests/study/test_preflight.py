@@ -67,7 +67,7 @@ def test_at_home_alone(agreed):
     found, error = looked(agreed)
     assert error is None
     assert {what: finding.fine for what, finding in found.items()} == {
-        **dict.fromkeys(["key", "study", "signatures", "policy", "data", "address"], True),
+        **dict.fromkeys(["key", "study", "signatures", "policy", "data", "budget", "address"], True),
         **dict.fromkeys(["helper", "bob"]),
     }
     assert "least cluster size 10" in found["policy"].text
@@ -232,7 +232,7 @@ def test_a_card_that_cannot_be_read(agreed, monkeypatch, card):
 def test_what_is_wrong_at_home_is_said_before_anybody_is_asked(agreed, tmp_path, monkeypatch):
     monkeypatch.setattr(socket, "create_server", lambda *a, **k: pytest.fail("a socket was opened"))
     (tmp_path / "policy.toml").write_text('centers = ["shared"]')
-    outside = agreed.write("alice", "outside.csv", x=[1.0, 13.0625], y=[0.0, 0.0])
+    outside = agreed.write("alice", "outside.csv", x=[1.0, 13.625], y=[0.0, 0.0])
     for changes, kind, words in (
         ({"data": str(outside)}, DataError, "column 'x': the value is outside the study's bounds"),
         ({"data": None}, InputError, "alice is a data party; say where its data is with --data"),
@@ -241,7 +241,7 @@ def test_what_is_wrong_at_home_is_said_before_anybody_is_asked(agreed, tmp_path,
         error = looked(agreed, **changes)[1]
         assert isinstance(error, kind)
         assert words in str(error)
-        assert "13.06" not in str(error)
+        assert "13.625" not in str(error)
     error = looked(agreed, "helper", data=str(outside))[1]
     assert isinstance(error, InputError)
     assert "helper is the helper, which holds no data" in str(error)
@@ -256,3 +256,33 @@ def test_an_address_that_is_taken(agreed):
         elsewhere = looked(agreed, listen=free_addresses(1)[0])
     assert elsewhere[1] is None
     assert "listening at" in elsewhere[0]["address"].text
+
+
+# -- budgets -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_what_is_left_of_a_budget(cast):
+    """Says how much is used, refuses what a run would refuse, and writes nothing."""
+    cast.agree(*SMALL)
+    points = np.random.default_rng(0).uniform(-5, 5, (40, 2))
+    for name in cast.parties:
+        cast.give(name, x=points[:, 0], y=points[:, 1])
+    assert "0 runs of this study used; the policy sets no limit" in looked(cast)[0]["budget"].text
+    cast.policy("alice", runs=2)
+    assert looked(cast)[0]["budget"].text == "0 of 2 runs of this study used"
+    assert not cast.at("alice", "audit.jsonl").exists()
+    assert not cast.at("alice", "alice.budget.jsonl").exists()
+    assert not cast.at("alice", "alice.state").exists()
+    cast.run()
+    before = {path: path.read_bytes() for path in cast.at("alice").glob("*.jsonl")}
+    assert looked(cast)[0]["budget"].text == "1 of 2 runs of this study used"
+    cast.policy("alice", runs=1)
+    assert looked(cast)[1] is None, "its results can be opened once more"
+    error = looked(cast, restart=True)[1]
+    assert isinstance(error, PolicyError)
+    assert "the rule `runs` = 1 allows no further run of this study; 1 used" in str(error)
+    cast.policy("alice", runs=2)
+    cast.give("alice", x=points[:, 0] / 2, y=points[:, 1])
+    assert "alice returns to this study with other data" in str(looked(cast)[1])
+    assert {path: path.read_bytes() for path in cast.at("alice").glob("*.jsonl")} == before

@@ -53,13 +53,14 @@ class Audit:
     def __init__(self, path: Path, credentials: Credentials, called: str = "the audit log") -> None:
         self.path, self.credentials, self.called = path, credentials, called
         self._signer = fingerprint(credentials.certificate)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._handle: int | None = None
         self._introduced = False
         self._head: Head | None = None
 
     def record(self, event: str, **fields: Any) -> str:
         """One event; returns its hash."""
-        with self._lock, self._opened() as handle:
+        with self.exclusively() as handle:
             end, last, torn = _tail(handle)
             number, previous = _number_and_hash(last, self.path)
             lines = b""
@@ -87,6 +88,19 @@ class Audit:
             if entry.get("event") == "opening" and entry.get("run") == run:
                 found.append(msgspec.convert({name: entry[name] for name in Disclosure.__struct_fields__}, Disclosure))
         return found
+
+    @contextlib.contextmanager
+    def exclusively(self) -> Iterator[int]:
+        """As long as this lasts, nobody else writes the log: no other thread and no other process. Yields the file."""
+        with self._lock:
+            if self._handle is not None:
+                yield self._handle
+                return
+            with self._opened() as self._handle:
+                try:
+                    yield self._handle
+                finally:
+                    self._handle = None
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[int]:

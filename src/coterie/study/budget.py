@@ -64,9 +64,9 @@ def commitment(key: str, study_hash: str, rows: Rows | None) -> str:
 
 
 class Budget:
-    """The budget of one participant in one study."""
+    """The budget of one participant in one study. `audit`: where other data are noted; None: nowhere."""
 
-    def __init__(self, key: Path, ready: Ready, audit: Audit) -> None:
+    def __init__(self, key: Path, ready: Ready, audit: Audit | None) -> None:
         self.ready, self.policy, self.audit = ready, ready.policy, audit
         path = key.resolve().with_name(f"{ready.me.name}.budget.jsonl")
         self.log = Audit(path, ready.credentials, "the ledger of runs")
@@ -86,6 +86,13 @@ class Budget:
             self._check_runs(counted)
         if own.commitment:
             self._check_data(counted, self.ready.me.name, own.commitment)
+
+    def describe(self) -> str:
+        """How much is used, for people to read."""
+        used = sum(one.purpose == "fit" for one in self._counted())
+        if self.policy.runs is None:
+            return f"{used} runs of this study used; the policy sets no limit (`runs`)"
+        return f"{used} of {self.policy.runs} runs of this study used"
 
     def _check_writable(self) -> None:
         path = self.log.path
@@ -124,7 +131,7 @@ class Budget:
         return Counted("", self.ready.hash, agreed.run, purpose, agreed.task.layout.n, commitments, model)
 
     def _check_limits(self, counted: list[Counted], entry: Counted) -> None:
-        if any(one.run == entry.run and one.purpose == entry.purpose for one in counted):
+        if _among(counted, entry):
             return
         if entry.purpose == "fit":
             self._check_runs(counted)
@@ -132,12 +139,13 @@ class Budget:
             self._check_predicted(counted, entry.model, entry.rows)
 
     def _count(self, entry: Counted) -> None:
-        counted = self._counted()
-        if any(one.run == entry.run and one.purpose == entry.purpose for one in counted):
-            return
-        self._check_limits(counted, entry)  # another process may have counted a run since
-        fields = msgspec.to_builtins(entry)
-        self.log.record("counted", **{name: value for name, value in fields.items() if name != "time"})
+        """Check once more and count, in one: another process with the same key may be about to do the same."""
+        fields = {name: value for name, value in msgspec.to_builtins(entry).items() if name != "time"}
+        with self.log.exclusively():
+            counted = self._counted()
+            if not _among(counted, entry):
+                self._check_limits(counted, entry)
+                self.log.record("counted", **fields)
 
     # -- the rules ---------------------------------------------------------------------------------------
 
@@ -164,7 +172,8 @@ class Budget:
         if not earlier or any(hmac.compare_digest(one.commitments[name], shown) for one in earlier):
             return
         rule = self.policy.other_data
-        self.audit.record("other data", study_hash=self.ready.hash, party=name, since=earlier[-1].run, rule=rule)
+        if self.audit is not None:
+            self.audit.record("other data", study_hash=self.ready.hash, party=name, since=earlier[-1].run, rule=rule)
         if rule == "refuse":
             raise PolicyError(
                 f"{self.ready.policy_called}: the rule `other_data` = 'refuse': {name} returns to this study with "
@@ -185,3 +194,8 @@ class Budget:
         except msgspec.ValidationError as error:
             raise StudyError(f"{path} is not a ledger of runs: {error}") from None
         return [one for one in found if one.study_hash == self.ready.hash]
+
+
+def _among(counted: list[Counted], entry: Counted) -> bool:
+    """Is the run counted already?"""
+    return any((one.run, one.purpose) == (entry.run, entry.purpose) for one in counted)

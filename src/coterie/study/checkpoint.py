@@ -1,9 +1,10 @@
 """Where a run can be taken up again: a party's shares at the end of its last two iterations, and before anything of the
 result is opened.
 
-A share alone is uniform and says nothing. Shares fit together if they were made by the same start of all processes
-(an epoch) in the same run, and no others do: a checkpoint is known by run, epoch, restart and iteration. A file that is
-damaged, or that belongs to another study, other data or other options, does not count.
+A share alone is uniform and says nothing. Shares fit together if they were made in the same session, and no others do:
+a checkpoint is known by run, session, restart and iteration. (Two attempts that went on from copies of one checkpoint
+belong to the same run, and their shares do not fit together.) A file that is damaged, or that belongs to another study,
+other data or other options, does not count.
 """
 
 from __future__ import annotations
@@ -22,36 +23,43 @@ from numpy.typing import NDArray
 from coterie.clustering import Point
 from coterie.errors import StudyError
 from coterie.local.job import read_package, write_package
-from coterie.sharing import Disclosure
 from coterie.study.files import write_file
 
-__all__ = ["Checkpoints", "Kept", "Mark", "newest_common"]
+__all__ = ["FILE", "Checkpoints", "Kept", "Mark", "mark_of", "newest_common"]
 
 KEPT = 2
-FILE = re.compile(r"checkpoint-([0-9a-f]{32})-(\d+)-(\d+)-(\d+)")
+FILE = re.compile(r"checkpoint-([0-9a-f]{32})-([0-9a-f]{32})-(\d+)-(\d+)-(\d+)")
 #: Marks come from others, too.
 Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
+Name = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
 
 
 class Mark(NamedTuple):
-    """Of which run a checkpoint is, and when it was made. `start` counts the restarts that are done."""
+    """Of which run a checkpoint is, in which session it was made, and when. `epoch` grows from session to session;
+    `start` counts the restarts that are done."""
 
-    run: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
+    run: Name
+    session: Name
     epoch: Count
     start: Count
     iteration: Count
 
     @property
-    def progress(self) -> tuple[int, int, int, str]:
+    def progress(self) -> tuple[int, int, int, str, str]:
         """Marks in the order of how much of the work is done."""
-        return self.start, self.iteration, self.epoch, self.run
+        return self.start, self.iteration, self.epoch, self.run, self.session
+
+
+def mark_of(name: re.Match[str]) -> Mark:
+    """The mark that a file's name (`FILE`) says."""
+    run, session, *counts = name.groups()
+    return Mark(run, session, *map(int, counts))
 
 
 class Kept(NamedTuple):
     """What a checkpoint holds. `terms`: a hash of what the run is to compute and to open."""
 
     point: Point
-    disclosures: list[Disclosure]
     terms: str
 
 
@@ -72,11 +80,11 @@ class Checkpoints:
     def newest_epoch(self) -> int:
         return max((mark.epoch for mark in self._listed()), default=0)
 
-    def save(self, run: str, epoch: int, point: Point, disclosures: list[Disclosure], terms: str = "") -> Mark:
+    def save(self, run: str, session: str, epoch: int, point: Point, terms: str = "") -> Mark:
         """Keep this one, whole or not at all, and the one before it."""
-        mark = Mark(run, epoch, point.start, point.iteration)
+        mark = Mark(run, session, epoch, point.start, point.iteration)
         stream = io.BytesIO()
-        fields = {"purpose": self.purpose, "mark": mark, "disclosures": disclosures, "terms": terms}
+        fields = {"purpose": self.purpose, "mark": mark, "terms": terms}
         write_package(stream, {**fields, "plain": dict(_plain(point))}, dict(_arrays(point)))
         body = stream.getvalue()
         write_file(self._path(mark), hashlib.sha256(body).digest() + body, mode=0o600)
@@ -96,8 +104,7 @@ class Checkpoints:
                 held.setdefault(secret, {})[part] = array
             else:
                 held[secret] = array
-        disclosures = [msgspec.convert(entry, Disclosure, strict=False) for entry in fields["disclosures"]]
-        return Kept(Point(**held), disclosures, fields["terms"])
+        return Kept(Point(**held), fields["terms"])
 
     def keep(self, mark: Mark) -> None:
         """Keep this one alone: the run goes on from it, and later ones that not everybody has must not push it out."""
@@ -124,10 +131,10 @@ class Checkpoints:
         if not self.folder.is_dir():
             return []
         found = (FILE.fullmatch(file.name) for file in self.folder.iterdir())
-        return [Mark(match[1], int(match[2]), int(match[3]), int(match[4])) for match in found if match]
+        return [mark_of(match) for match in found if match]
 
     def _path(self, mark: Mark) -> Path:
-        return self.folder / f"checkpoint-{mark.run}-{mark.epoch}-{mark.start}-{mark.iteration}"
+        return self.folder / "-".join(["checkpoint", *map(str, mark)])
 
     def _read(self, mark: Mark) -> tuple[dict[str, Any], dict[str, Any]] | None:
         try:

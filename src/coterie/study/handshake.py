@@ -48,7 +48,8 @@ Version = Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z.+-]{1,40}\Z")]
 Rows = Annotated[int, msgspec.Meta(ge=0, le=MOST_ROWS)]
 Least = Annotated[int, msgspec.Meta(ge=1, le=MOST_LEAST)]
 Coalition = Annotated[int, msgspec.Meta(ge=1, le=255)]
-Epoch = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
+MOST_EPOCH = (1 << 62) - 1
+Epoch = Annotated[int, msgspec.Meta(ge=0, le=MOST_EPOCH)]
 Nonce = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 Run = Annotated[str, msgspec.Meta(max_length=64)]
 Commitment = Annotated[str, msgspec.Meta(pattern=r"^([0-9a-f]{64})?\Z")]
@@ -151,7 +152,7 @@ def agree_on_run(channel: Channel, study: Study, purpose: Purpose, own: Greeting
         if greetings[other].purpose != purpose:
             raise StudyError(f"{channel.world.names[other]} has started a {greetings[other].purpose}, not a {purpose}")
     ordered = [greetings[rank] for rank in sorted(greetings)]
-    check_rows(study, ordered)
+    _check_claimed_rows(study, ordered)
     task = _task(study, purpose, ordered)
     restart = any(one.restart for one in ordered)
     mark = None if restart else newest_common([one.marks for one in ordered[1:]])
@@ -159,7 +160,7 @@ def agree_on_run(channel: Channel, study: Study, purpose: Purpose, own: Greeting
     if mark is not None and (mark.start > starts or mark.iteration > task.max_iter):
         name = channel.world.names[1]
         raise FrameError(f"{name} holds a checkpoint that makes no sense (of a restart that there is not)", name)
-    epoch = 1 + max(one.epoch for one in ordered)
+    epoch = min(1 + max(one.epoch for one in ordered), MOST_EPOCH)  # whoever claims the most stops nobody for good
     nonces = b"".join(one.nonce for one in ordered)
     common = canonical([own.card.sections, epoch, purpose, mark, restart])
     session = hashlib.sha256(b"coterie session" + common + nonces).digest()[:16]
@@ -170,7 +171,7 @@ def agree_on_run(channel: Channel, study: Study, purpose: Purpose, own: Greeting
     return Agreed(task, world, epoch, mark, link, run, restart, replayed, said)
 
 
-def check_rows(study: Study, greetings: list[Greeting]) -> None:
+def _check_claimed_rows(study: Study, greetings: list[Greeting]) -> None:
     """Everybody sets memory aside for as many rows as a party says that it has."""
     most = study.data.most_rows
     for name, one in zip(study.names[1:], greetings[1:], strict=True):

@@ -12,17 +12,30 @@ from coterie.study.audit import Audit
 from coterie.study.handshake import Agreed
 from coterie.transport import Channel
 
-__all__ = ["Openings", "is_result"]
+__all__ = ["Openings", "everybody_has_saved", "makes_count"]
 
 STOP_BIT = "stop bit"
 #: What stands in the log, once a start, for all of its stop bits.
 EVERY = "in this and every later iteration of this start"
-LOGGED = b"logged"
+LOGGED, SAVED = b"logged", b"saved"
 
 
-def is_result(entry: Disclosure) -> bool:
-    """Does the opening make the run count? What is opened in every iteration, and whether ids are equal, does not."""
-    return entry.iteration is None and entry.what not in (STOP_BIT, "equal ids")
+def makes_count(entry: Disclosure) -> bool:
+    """Does the opening make the run count? Stop bits, and whether ids are equal, do not; labels and counts of an
+    iteration do, which whoever breaks off before the end has, too."""
+    return entry.what not in (STOP_BIT, "equal ids")
+
+
+def everybody_has_saved(talk: Channel) -> None:
+    """Wait until everybody has kept the last checkpoint. From then on results can only be opened from there: whoever
+    breaks off now gets the same ones again, and not others from other data that were never counted."""
+    peers = talk.world.peers(talk.rank)
+    for other in peers:
+        talk.post(other, SAVED)
+    for other in peers:
+        if talk.collect(other) != SAVED:
+            name = talk.world.names[other]
+            raise FrameError(f"{name} should have said that it kept its last checkpoint, and said something else", name)
 
 
 def _key(entry: Disclosure) -> tuple[str, tuple[str, ...], str]:
@@ -32,7 +45,7 @@ def _key(entry: Disclosure) -> tuple[str, tuple[str, ...], str]:
 class Openings:
     """The sink of a role's ledger, which calls it for one opening at a time.
 
-    1. The first result of a run is counted (`count`).
+    1. The first opening that makes the run count is counted (`count`).
     2. The opening is written into the audit log; of the stop bits, the first of each start stands for all.
     3. The helper tells the data parties that it has written it, too; they wait for that.
 
@@ -55,7 +68,7 @@ class Openings:
                 return
             self.announced.add(entry.restart)
             entry = msgspec.structs.replace(entry, detail=EVERY)
-        if is_result(entry):
+        if makes_count(entry):
             self.count()
         if _key(entry) not in self.logged:
             self.audit.record("opening", run=self.run, session=self.session, **msgspec.to_builtins(entry))

@@ -145,7 +145,10 @@ def check_policy(policy: Policy, study: Study, own: str, called: str) -> None:
     ):
         most = getattr(policy, rule)
         if most is not None and asked > most:
-            raise PolicyError(f"{called}: the rule `{rule}` = {most} does not allow the {asked} {what} of the study")
+            text = f"{called}: the rule `{rule}` = {most} does not allow the {asked} {what} of the study"
+            if rule == "most_rows":  # what a study says if nobody says anything
+                text += f"; agree on one that is created with --most-rows {most}"
+            raise PolicyError(text)
     check_least(policy.least_cluster_size, study, called)
     if policy.peers is not None:
         for one in study.everybody:

@@ -11,6 +11,7 @@ import msgspec
 from coterie.errors import CoterieError, PeerUnreachable, StudyError
 from coterie.study.handshake import Card, compare_cards
 from coterie.study.prepare import Orders, Ready, prepare
+from coterie.study.run import check_budget
 from coterie.study.session import meeting_of, same_participants
 from coterie.transport.meeting import probe
 
@@ -51,6 +52,7 @@ def preflight(orders: Orders, told: Callable[[Finding], None]) -> list[Finding]:
     if ready.rows is not None:
         n, d = ready.rows.values.shape
         tell(Finding("data", True, f"{n:,} rows of {d} columns in {ready.rows.source}, all in bounds"))
+    tell(Finding("budget", True, check_budget(orders, ready)))
     with meeting_of(orders, ready, lanes=0) as meeting:  # so that others who check at the same time find somebody here
         tell(Finding("address", True, f"listening at {orders.listen or ready.me.address}"))
         deadline = time.monotonic() + orders.wait

@@ -16,21 +16,22 @@ from coterie.errors import InputError, StudyError
 from coterie.local.job import Kept
 from coterie.local.memory import peak_bytes
 from coterie.protocols import FAMILIES
-from coterie.sharing import Disclosure, Party
+from coterie.sharing import Party
 from coterie.study.agreement import Study
 from coterie.study.audit import Audit
-from coterie.study.budget import commitment
+from coterie.study.budget import Budget, commitment
 from coterie.study.checkpoint import Checkpoints, Mark
 from coterie.study.drafts import folder_for
 from coterie.study.files import canonical
-from coterie.study.handshake import Agreed, greeting
+from coterie.study.handshake import Agreed, Greeting, greeting
 from coterie.study.ids import own_block
+from coterie.study.openings import everybody_has_saved
 from coterie.study.prepare import Orders, Ready, prepare, recognise
 from coterie.study.results import Spent, check_out, write_manifest, write_results
 from coterie.study.session import Lanes, Voice, declining, everybody_is_done, summary, take_part
 from coterie.transport import Channel
 
-__all__ = ["run_study"]
+__all__ = ["check_budget", "run_study"]
 
 
 def run_study(orders: Orders, voice: Voice | None = None) -> Path:
@@ -44,22 +45,11 @@ def run_study(orders: Orders, voice: Voice | None = None) -> Path:
     voice.note(f"the policy is {ready.policy_called}")
     checkpoints = Checkpoints(orders.state_path(ready.hash), purpose_of(ready))
     check_state(checkpoints.folder)
-    own = greeting(
-        ready.study,
-        "fit",
-        0 if ready.rows is None else len(ready.rows.values),
-        ready.policy.least_cluster_size,
-        contribution=ready.policy.contribution,
-        coalition=ready.policy.coalition,
-        commitment=commitment(ready.credentials.key, ready.hash, ready.rows),
-        restart=orders.restart,
-        epoch=checkpoints.newest_epoch(),
-        marks=checkpoints.marks(),
-    )
+    own = own_greeting(ready, checkpoints, orders.restart)
 
     def work(agreed: Agreed, talk: Channel, open_lanes: Lanes, audit: Audit, spent: Spent) -> None:
-        point, earlier = _taken_up(agreed, checkpoints, own.marks, voice)
-        watch = _Progress(agreed, checkpoints, voice, spent, earlier)
+        point = _taken_up(agreed, checkpoints, own.marks, voice)
+        watch = _Progress(agreed, checkpoints, talk, voice, spent)
 
         def role(me: Party) -> tuple[Outcome, Kept]:
             watch.me = me
@@ -92,27 +82,48 @@ def run_study(orders: Orders, voice: Voice | None = None) -> Path:
     return orders.out
 
 
-def _taken_up(
-    agreed: Agreed, checkpoints: Checkpoints, own: list[Mark], voice: Voice
-) -> tuple[Point | None, list[Disclosure]]:
-    """Where the run goes on, and what was disclosed before that; from the start, where no checkpoint is agreed on."""
+def own_greeting(ready: Ready, checkpoints: Checkpoints, restart: bool) -> Greeting:
+    """What this participant brings to a fit."""
+    return greeting(
+        ready.study,
+        "fit",
+        0 if ready.rows is None else len(ready.rows.values),
+        ready.policy.least_cluster_size,
+        contribution=ready.policy.contribution,
+        coalition=ready.policy.coalition,
+        commitment=commitment(ready.credentials.key, ready.hash, ready.rows),
+        restart=restart,
+        epoch=checkpoints.newest_epoch(),
+        marks=checkpoints.marks(),
+    )
+
+
+def check_budget(orders: Orders, ready: Ready) -> str:
+    """Is another run allowed, as far as can be known at home? Says how much is used, and notes nothing."""
+    checkpoints = Checkpoints(orders.state_path(ready.hash), purpose_of(ready))
+    budget = Budget(orders.key, ready, None)
+    budget.check_own(own_greeting(ready, checkpoints, orders.restart))
+    return budget.describe()
+
+
+def _taken_up(agreed: Agreed, checkpoints: Checkpoints, own: list[Mark], voice: Voice) -> Point | None:
+    """Where the run goes on; from the start, where no checkpoint is agreed on."""
     mark = agreed.mark
     if mark is None:
         if agreed.restart:
             checkpoints.clear()
-        return None, []
+        return None
     point = Point(mark.start, mark.iteration)
-    earlier: list[Disclosure] = []
     if mark in own:  # the helper can do without
-        point, earlier, terms = checkpoints.load(mark)
-        if agreed.replayed and terms != agreed.terms:
+        point, terms = checkpoints.load(mark)
+        if terms != agreed.terms:
             raise StudyError(
-                f"the results of run {agreed.run} were opened under other rules (another least cluster size, say) than "
-                "the participants bring now; bring the same ones, or begin a new run with --restart"
+                f"run {agreed.run} was begun under other rules (another least cluster size, say) than the participants "
+                "bring now; bring the same ones, or begin a new run with --restart"
             )
     checkpoints.keep(mark)
     voice.phase("opening the results" if agreed.replayed else f"going on after iteration {mark.iteration}")
-    return point, earlier
+    return point
 
 
 def _keep_the_end(checkpoints: Checkpoints, end: Mark | None) -> None:
@@ -135,10 +146,8 @@ def _goes_on(mark: Mark | None, study: Study) -> str:
 class _Progress(Watch):
     """Keeps a checkpoint of every iteration, and one of the end, and says how far the run is."""
 
-    def __init__(
-        self, agreed: Agreed, checkpoints: Checkpoints, voice: Voice, spent: Spent, earlier: list[Disclosure]
-    ) -> None:
-        self.agreed, self.checkpoints, self.voice, self.spent, self.earlier = agreed, checkpoints, voice, spent, earlier
+    def __init__(self, agreed: Agreed, checkpoints: Checkpoints, talk: Channel, voice: Voice, spent: Spent) -> None:
+        self.agreed, self.checkpoints, self.talk, self.voice, self.spent = agreed, checkpoints, talk, voice, spent
         self.me: Party | None = None
         self.last = time.perf_counter()
         self.end = agreed.mark if agreed.replayed else None
@@ -154,10 +163,12 @@ class _Progress(Watch):
     def finished(self, point: Callable[[], Point]) -> None:
         if not self.agreed.replayed:
             self.end = self._save(point())
+            everybody_has_saved(self.talk)
+            self.checkpoints.keep(self.end)
 
     def _save(self, point: Point) -> Mark:
-        disclosures = self.earlier + ([] if self.me is None else self.me.ledger.entries)
-        return self.checkpoints.save(self.agreed.run, self.agreed.epoch, point, disclosures, self.agreed.terms)
+        session = self.agreed.world.session.hex()
+        return self.checkpoints.save(self.agreed.run, session, self.agreed.epoch, point, self.agreed.terms)
 
 
 def check_state(folder: Path) -> None:

@@ -45,6 +45,7 @@ __all__ = [
     "Lanes",
     "Role",
     "Voice",
+    "Work",
     "about",
     "declining",
     "everybody_is_done",
@@ -75,18 +76,57 @@ Role = Callable[[Party], tuple[Outcome, Kept]]
 Lanes = Callable[[Role], tuple[Outcome, Kept]]
 
 
+Work = Callable[[Agreed, Channel, Lanes, Audit, Spent], None]
+
+
 def take_part(
-    orders: Orders,
-    ready: Ready,
-    voice: Voice,
-    own: Greeting,
-    work: Callable[[Agreed, Channel, Lanes, Audit, Spent], None],
-    goes_on: Callable[[], str] = str,
+    orders: Orders, ready: Ready, voice: Voice, own: Greeting, work: Work, goes_on: Callable[[], str] = str
 ) -> None:
     """Meet the others, agree with them, do the work; whatever happens is said to the others and to the audit log.
     `goes_on`: where the run would go on if it were started again, for people to read."""
     audit = Audit(orders.audit_path, ready.credentials)
-    budget = Budget(orders.key, ready, audit)
+    _log_start(audit, ready, own)
+    with _logging_the_end(audit, goes_on):
+        budget = Budget(orders.key, ready, audit)
+        with declining(orders, ready, voice):
+            budget.check_own(own)
+        own = msgspec.structs.replace(own, head=audit.head)
+        with hold_on(), _signals(), meeting_of(orders, ready) as met, _hidden():
+            spent = Spent()
+            voice.phase("waiting for the others")
+            with spent.time("waiting for the others"), same_participants():
+                (talk,) = met.connect([0], timeout=orders.wait, waiting=voice.waiting)
+            with _telling_why(talk, ready, goes_on):
+                with spent.time("agreeing on the run"):
+                    agreed = agree_on_run(talk, ready.study, own.purpose, own)
+                _log_agreed(audit, ready, agreed)
+                count = budget.check_agreed(agreed, own.purpose)
+                openings = Openings(audit, talk, agreed, count)
+                work(agreed, talk, _lanes(met, agreed, openings, voice, spent), audit, spent)
+            talk.close()
+    audit.record("done", study_hash=ready.hash)
+
+
+def _lanes(met: Meeting, agreed: Agreed, openings: Openings, voice: Voice, spent: Spent) -> Lanes:
+    """What runs a role on connections of the session that was agreed on, with every opening logged."""
+
+    def run(role: Role) -> tuple[Outcome, Kept]:
+        def logged(me: Party) -> tuple[Outcome, Kept]:
+            me.ledger.write = openings
+            return role(me)
+
+        voice.phase("computing")
+        with spent.time("computing"):
+            main, *lanes = met.connect(range(1, agreed.task.lanes + 2), agreed.world)
+            return run_role(main, SystemEntropy(), logged, lanes)
+
+    return run
+
+
+# -- what is written into the log --------------------------------------------------------------------------
+
+
+def _log_start(audit: Audit, ready: Ready, own: Greeting) -> None:
     audit.record(
         "started",
         **about(ready),
@@ -96,54 +136,28 @@ def take_part(
         rows=own.rows,
         source=None if ready.rows is None else ready.rows.source,
     )
+
+
+def _log_agreed(audit: Audit, ready: Ready, agreed: Agreed) -> None:
+    audit.record(
+        "agreed",
+        run=agreed.run,
+        session=agreed.world.session.hex(),
+        heads={one.name: check_head(agreed.greetings[one.name].head, one) for one in ready.others},
+        epoch=agreed.epoch,
+        resumed_after=None if agreed.mark is None else agreed.mark.iteration,
+        replayed=agreed.replayed,
+        rows=agreed.task.layout.n,
+        least_cluster_size=agreed.task.least,
+        peers={one.name: one.fingerprint for one in ready.others},
+    )
+
+
+@contextlib.contextmanager
+def _logging_the_end(audit: Audit, goes_on: Callable[[], str]) -> Iterator[None]:
+    """If the run stops, the log says so, and the error says what to do next."""
     try:
-        with declining(orders, ready, voice):
-            budget.check_own(own)
-        own = msgspec.structs.replace(own, head=audit.head)
-        with hold_on(), _signals(), meeting_of(orders, ready) as met, _hidden():
-            voice.phase("waiting for the others")
-            spent = Spent()
-            with spent.time("waiting for the others"), same_participants():
-                (talk,) = met.connect([0], timeout=orders.wait, waiting=voice.waiting)
-            try:
-                with spent.time("agreeing on the run"):
-                    agreed = agree_on_run(talk, ready.study, own.purpose, own)
-                heads = {one.name: agreed.greetings[one.name].head for one in ready.others}
-                audit.record(
-                    "agreed",
-                    run=agreed.run,
-                    session=agreed.world.session.hex(),
-                    heads={one.name: check_head(heads[one.name], one) for one in ready.others},
-                    epoch=agreed.epoch,
-                    resumed_after=None if agreed.mark is None else agreed.mark.iteration,
-                    replayed=agreed.replayed,
-                    rows=agreed.task.layout.n,
-                    least_cluster_size=agreed.task.least,
-                    peers={one.name: one.fingerprint for one in ready.others},
-                )
-                count = budget.check_agreed(agreed, own.purpose)
-                openings = Openings(audit, talk, agreed, count)
-
-                def open_lanes(role: Role) -> tuple[Outcome, Kept]:
-                    voice.phase("computing")
-                    with spent.time("computing"):
-                        main, *lanes = met.connect(range(1, agreed.task.lanes + 2), agreed.world)
-
-                        def logged(me: Party) -> tuple[Outcome, Kept]:
-                            me.ledger.write = openings
-                            return role(me)
-
-                        return run_role(main, SystemEntropy(), logged, lanes)
-
-                work(agreed, talk, open_lanes, audit, spent)
-            except BaseException as error:
-                peer = error.peer if isinstance(error, TransportError) else ""
-                names = ready.study.names
-                talk.abort(names.index(peer) if peer in names else ready.rank, type(error).__name__)
-                if isinstance(error, InputError) and not isinstance(error, DataError):  # a full disk, say
-                    _say_what_next(error, goes_on())
-                raise
-            talk.close()
+        yield
     except BaseException as error:
         with contextlib.suppress(InputError):  # the log cannot be written: what led here matters more
             audit.record(
@@ -159,7 +173,23 @@ def take_part(
         if isinstance(error, PeerLost | PeerUnreachable | Interrupted):
             _say_what_next(error, goes_on())
         raise
-    audit.record("done", study_hash=ready.hash)
+
+
+# -- what is said when it ends -----------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _telling_why(talk: Channel, ready: Ready, goes_on: Callable[[], str]) -> Iterator[None]:
+    """If the run stops here, the others hear whose fault it is and what kind of error."""
+    try:
+        yield
+    except BaseException as error:
+        peer = error.peer if isinstance(error, TransportError) else ""
+        names = ready.study.names
+        talk.abort(names.index(peer) if peer in names else ready.rank, type(error).__name__)
+        if isinstance(error, InputError) and not isinstance(error, DataError):  # a full disk, say
+            _say_what_next(error, goes_on())
+        raise
 
 
 def _say_what_next(error: CoterieError, goes_on: str) -> None:

@@ -103,6 +103,7 @@ class Meeting:
         self.taken: set[tuple[int, int]] = set()
         self.asked: set[int] = set()
         self.elsewhere: set[int] = set()  # peers that take part in another study now
+        self.strayed: set[int] = set()  # peers that did when they were last there
         self.waits: set[int] = set()  # lanes on which this party waits for somebody
         self.outboxes: dict[tuple[int, int], Outbox] = {}
         self.inboxes: dict[tuple[int, int], Inbox] = {}
@@ -194,16 +195,19 @@ class Meeting:
                 waiting(described)
                 told = described
             if time.monotonic() >= deadline:
-                raise PeerUnreachable(f"{', '.join(described)} did not connect in time", missing[0])
+                last = ", ".join(self._describe(name, ever=True) for name in missing)
+                raise PeerUnreachable(f"{last} did not connect in time", missing[0])
 
     def _missing(self, wanted: list[tuple[int, int]]) -> list[str]:
         open_ends = [one[0] for one in wanted if one not in self.inboxes or one not in self.outboxes]
         return [self.world.names[j] for j in dict.fromkeys(open_ends)]
 
-    def _describe(self, name: str) -> str:
-        """A peer that is missing, and why where people can do something about it."""
-        elsewhere = self.world.names.index(name) in self.elsewhere
-        return f"{name} (takes part in another study)" if elsewhere else name
+    def _describe(self, name: str, ever: bool = False) -> str:
+        """A peer that is missing, and why where people can do something about it. `ever`: also if it is gone since."""
+        other = self.world.names.index(name)
+        if other in self.elsewhere or (ever and other in self.strayed):
+            return f"{name} (takes part in another study)"
+        return name
 
     def _sooner(self, error: PeerLost) -> Exception:
         """A peer is gone. It may have heard first what this party is about to hear, that another one declines."""
@@ -221,7 +225,8 @@ class Meeting:
         for inbox in self.inboxes.values():
             if inbox.sender == accused:
                 return inbox.watch(time_to_watch(self.patience))
-        raise PeerUnreachable(f"{self.world.names[accused]} is not there", self.world.names[accused])
+        name = self.world.names[accused]
+        raise PeerUnreachable(f"{self._describe(name, ever=True)} is not there", name)
 
     def _look_at_doors(self, world: World, deadline: float) -> None:
         """Peers that have let this one in. If one went away before it dialled, another process may come in its place:
@@ -289,13 +294,15 @@ class Meeting:
             try:
                 sock = self._try(other, lane, left)
                 self._note_elsewhere(other, False)
+                self.strayed.discard(other)
                 return sock
             except NotYet as again:
                 problem = again
             self._note_elsewhere(other, str(problem) == ELSEWHERE)
             mute = (mute or time.monotonic()) if problem.mute else None
             if time.monotonic() + pause > deadline or (mute and time.monotonic() > mute + self.silence):
-                raise PeerUnreachable(f"{name} cannot be reached at {peer.host}:{peer.port} ({problem})", name)
+                why = ELSEWHERE if other in self.strayed else problem
+                raise PeerUnreachable(f"{name} cannot be reached at {peer.host}:{peer.port} ({why})", name)
             with self.changed:
                 self.changed.wait_for(lambda: self.error or self.stopped, pause)
             pause = min(2 * pause, 1.0)
@@ -318,6 +325,7 @@ class Meeting:
         with self.changed:
             if elsewhere != (other in self.elsewhere):
                 (self.elsewhere.add if elsewhere else self.elsewhere.discard)(other)
+                self.strayed |= self.elsewhere
                 self.changed.notify_all()
 
     # -- answering ---------------------------------------------------------------------------------------
