@@ -134,9 +134,9 @@ def test_centres_that_stay_shared(cast, way):
 @pytest.fixture(params=["rows", "columns"])
 def few(request, cast):
     """Alice asks for clusters of 5 at least, Bob for 12."""
-    cast.policy("alice", least_cluster_size=5)
-    cast.policy("bob", least_cluster_size=12)
-    cast.agree(*SMALL, "--seed", FEW_SEED, *(BY_COLUMNS if request.param == "columns" else ()))
+    cast.policy("alice", least_cluster_size=5, contribution="off")
+    cast.policy("bob", least_cluster_size=12, contribution="off")
+    cast.agree(*SMALL, "--seed", FEW_SEED, "--contribution", "off", *(BY_COLUMNS if request.param == "columns" else ()))
     (give_columns if request.param == "columns" else give_rows)(cast, FEW)
     return cast
 
@@ -148,8 +148,8 @@ def test_the_strictest_least_size_holds(few):
     assert sorted(sizes) == sorted(SIZES)
     closed = np.flatnonzero(sizes < 12).tolist()
     assert sizes[closed].sum() == 12, "two clusters, of 3 and 9; the one of 12 is large enough"
-    expected = np.where(np.isin(fit.fit.labels_, closed), -1, fit.fit.labels_)
-    assert (all_labels(few) if by_rows else few.labels("alice")["label"]) == expected.tolist()
+    known = [j for j in range(4) if j not in closed]
+    assert (all_labels(few) if by_rows else few.labels("alice")["label"]) == fit.nearest(FEW, known)
     for name, held in zip(few.parties, ({"x": 0}, {"y": 1}), strict=True):
         fit.check_centers(few, name, {"x": 0, "y": 1} if by_rows else held, closed)
         model = few.document(name, "model.json")
@@ -161,7 +161,6 @@ def test_the_strictest_least_size_holds(few):
         assert few.entry(name, "results")["suppressed"] == 2
     assert "suppression bits" in disclosed(few)
 
-    known = [j for j in range(4) if j not in closed]
     new = FEW + 0.05
     each = each_with(few, new)
     few.predict({name: each[name] for name in (few.parties if by_rows else few.names)})
@@ -170,8 +169,9 @@ def test_the_strictest_least_size_holds(few):
 
 
 def test_a_least_size_that_no_cluster_has(cast):
-    cast.policy("bob", least_cluster_size=31)
-    cast.agree(*SMALL, "--seed", FEW_SEED)
+    for name in cast.parties:
+        cast.policy(name, least_cluster_size=31, contribution="off")
+    cast.agree(*SMALL, "--seed", FEW_SEED, "--contribution", "off")
     give_rows(cast, FEW)
     cast.run()
     assert set(all_labels(cast)) == {-1}
@@ -182,20 +182,20 @@ def test_a_least_size_that_no_cluster_has(cast):
 
 
 def test_suppressed_clusters_of_shared_centres(cast):
-    """Nobody knows any centre; rows closest to a suppressed one get no label."""
-    cast.policy("alice", least_cluster_size=12)
-    cast.agree(*SMALL, "--seed", FEW_SEED, "--centers", "shared")
+    """Nobody knows any centre; rows closest to a suppressed one are labelled by the closest that is not."""
+    for name in cast.parties:
+        cast.policy(name, least_cluster_size=12, contribution="off")
+    cast.agree(*SMALL, "--seed", FEW_SEED, "--contribution", "off", "--centers", "shared")
     give_rows(cast, FEW)
     cast.run()
     fit = Pooled(FEW, FEW_SEED)
-    closed = np.flatnonzero(np.bincount(fit.fit.labels_) < 12)
-    expected = np.where(np.isin(fit.fit.labels_, closed), -1, fit.fit.labels_)
-    assert all_labels(cast) == expected.tolist()
+    known = np.flatnonzero(np.bincount(fit.fit.labels_) >= 12).tolist()
+    assert all_labels(cast) == fit.nearest(FEW, known)
     new = FEW + 0.05
     cast.predict(each_with(cast, new))
     for name in cast.parties:
         found = cast.labels(name, "predictions")["label"]
-        assert found == [-1 if j in closed else j for j in fit.nearest(new)]
+        assert found == fit.nearest(new, known)
 
 
 # -- other options -----------------------------------------------------------------------------------------

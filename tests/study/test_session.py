@@ -63,6 +63,7 @@ def test_unequal_ids(trio, odd):
     """Everybody learns that the ids are not the same, and nothing of whose, or which."""
     give_columns(trio, **{odd: [*IDS[:-1], "person 99"]})
     ended = trio.take_part()
+    assert isinstance(ended.pop("helper"), PeerLost)  # it hears that the others stop
     for name, error in ended.items():
         assert isinstance(error, DataError), (name, error)
         assert error.exit_code == 3
