@@ -18,9 +18,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What the promises follow from.
 
     `least`, `contribution`, `coalition`, `sizes`: the output rules that hold; with a least size of 1, none do.
-    `rounded`: the columns of which opened centres are rounded; `all_rounded`: whether these are all columns. `starts`: how many
-    starts the best is chosen from. `ids`: whether ids are compared first, as in a vertical study. `bounds`: whether
-    ranges of columns are taken from the data.
+    `rounded`: the columns of which opened centres are rounded; `all_rounded`: whether these are all columns. `starts`:
+    how many starts the best is chosen from. `ids`: whether ids are compared first, as in a vertical study. `bounds`:
+    whether ranges of columns are taken from the data.
     """
 
     partition: str

@@ -17,7 +17,7 @@ from coterie.report.page import beside, image, picture, render, table, tiles
 from coterie.report.promises import Options, Promises, promises
 from coterie.report.words import PROTOCOLS, duration, enumerated, meaning, number, size, told, whole
 
-__all__ = ["Section", "disclosed", "sections", "views", "write_report"]
+__all__ = ["Section", "disclosed", "promised", "sections", "views", "write_report"]
 
 Floats = NDArray[np.float64]
 #: Rows drawn at most, and rows of a table before it becomes tiresome.
@@ -443,7 +443,7 @@ def _comparison(words: dict[str, str]) -> Markup:
 def disclosed(facts: Facts) -> Markup:
     """The disclosure log in words, and beside it what nobody learnt."""
     entries = told(facts.disclosures, facts.helper, facts.parties)
-    promised = _promised(facts)
+    made = promised(facts)
     return Markup("\n").join(
         [
             Markup("<p>{}</p>").format(
@@ -457,26 +457,27 @@ def disclosed(facts: Facts) -> Markup:
                 caption=f"Disclosures: {whole(len(facts.disclosures))} openings",
             ),
             Markup("<h3>What nobody learnt</h3>"),
-            _list(promised.nobody),
+            _list(made.nobody),
             Markup("<h3>What everybody knows, the helper included</h3>"),
-            _list(promised.public),
+            _list(made.public),
         ]
     )
 
 
 def _trust(facts: Facts) -> Markup:
-    promised = _promised(facts)
+    made = promised(facts)
     return Markup("\n").join(
         [
             Markup("<p>{}</p>").format("The promises above hold under these assumptions:"),
-            _list(promised.assumptions),
+            _list(made.assumptions),
             Markup("<h3>What is not protected</h3>"),
-            _list(promised.not_protected),
+            _list(made.not_protected),
         ]
     )
 
 
-def _promised(facts: Facts) -> Promises:
+def promised(facts: Facts) -> Promises:
+    """What the options of this run had announced."""
     agreed, rounded = facts.options, [column.name for column in facts.columns if column.step]
     vertical = agreed["partition"] == "vertical"
     return promises(
