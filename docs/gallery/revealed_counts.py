@@ -58,6 +58,31 @@ for center in model.cluster_centers_:
 print("true sizes:    ", np.bincount(model.labels_))
 
 # %% [markdown]
-# So keep counts secret, but do not count on it where data have few digits. Have clusters that are large *at every
-# organisation*, and a least cluster size in each policy. It counts the rows of all parties together: it would not
-# have helped Bob above. [The guide for data-protection officers](../data-protection.md) goes on from here.
+# So keep counts secret, and do not count on that alone. Studies have [output rules](../output-rules.md): a cluster is
+# opened only if of others than each party at least ten rows are in it, and means are rounded where a column has a
+# resolution. Bob's row stays with Bob, and every size of at least ten stays possible:
+
+# %%
+rules = {"least_cluster_size": 10, "sizes": "rounded"}
+ruled = SecureKMeans(**options, **rules).fit_parties([alice, bob])
+print("closed:", ruled.suppressed_)
+assert ruled.suppressed_.tolist() == [False, True]
+
+model = SecureKMeans(
+    2,
+    bounds=[(0, 120), (50, 260)],
+    init=[[35, 110], [65, 160]],
+    tol=0,
+    resolution={"x0": 1, "x1": 1},
+    **rules,
+).fit_parties(whole)
+half = 0.1  # of a step of the grid, and more: the least power of two above 1 / 10
+for center in model.cluster_centers_:
+    low, high = np.ceil(sizes[:, None] * (center - half)), np.floor(sizes[:, None] * (center + half))
+    fits = (low <= high).all(axis=1)
+    print(f"possible sizes from 10 on: {fits[9:].sum()} of {len(sizes) - 9}")
+    assert fits[9:].all()
+print("sizes, rounded:", model.sizes_)
+
+# %% [markdown]
+# [The guide for data-protection officers](../data-protection.md) goes on from here.

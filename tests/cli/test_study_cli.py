@@ -357,7 +357,9 @@ def test_explain(agreed):
         "WHAT THIS RESTS ON",
         "WHAT IT WILL COST, with 5,000 rows in all and 7 iterations",
         "LAN (1 Gbit/s",
-        "which clusters are smaller",
+        "WHICH CLUSTERS ARE OPENED",
+        "Which clusters stay closed (one bit a cluster), and not why",
+        "What follows is for a least cluster size of 10",
     ):
         assert words in said.out, words
     assert re.search("semi-honest|follow the protocol|do not deviate|honest", said.out)

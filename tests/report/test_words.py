@@ -4,6 +4,7 @@ from itertools import product
 
 import pytest
 
+from coterie.report.promises import Options, promises
 from coterie.report.words import (
     PROTOCOLS,
     WHAT,
@@ -11,7 +12,6 @@ from coterie.report.words import (
     enumerated,
     meaning,
     number,
-    promises,
     size,
     told,
 )
@@ -28,8 +28,12 @@ WAYS = [
 ]
 
 
-def promised(partition="horizontal", counts="secret", labels="private", centers="revealed", least=1, starts=1):
-    return promises(partition, counts, labels, centers, "onetime", "depot", PARTIES, least, starts)
+def promised(partition="horizontal", counts="secret", labels="private", centers="revealed", parties=PARTIES, **more):
+    return promises(
+        Options(
+            partition=partition, counts=counts, labels=labels, centers=centers, helper="depot", parties=parties, **more
+        )
+    )
 
 
 def words(sentences: list[str]) -> str:
@@ -66,7 +70,7 @@ def test_default_by_hand():
     assert words(made.at_end["bob"]).startswith("The centres, in all columns. The cluster of each of its own rows.")
     assert "inertia" in words(made.at_end["bob"])
     assert "sizes of the clusters" in words(made.nobody)
-    assert "-1" not in words(made.at_end["bob"])
+    assert "closed" not in words(made.at_end["bob"])
     assert "even 2 of the 3 parties together" in words(made.assumptions)
     assert "collude" in words(made.not_protected)
 
@@ -101,9 +105,59 @@ def test_shared_centres_are_nobodys():
 
 def test_a_least_size_opens_bits_to_the_parties_alone():
     made = promised(least=10)
-    assert "fewer than 10 rows (one bit a cluster)" in words(made.at_end["alice"])
+    assert "Which clusters stay closed (one bit a cluster), and not why." in words(made.at_end["alice"])
+    assert "for every party, the others together contribute at least 10 of its rows" in words(made.at_end["alice"])
+    assert "labelled by the nearest open centre" in words(made.at_end["alice"])
     assert "10" not in words(made.at_end["depot"])
-    assert "centre of a cluster of fewer than 10 rows" in words(made.nobody)
+    assert "The centre of a closed cluster." in made.nobody
+
+
+@pytest.mark.parametrize("least", [1, 10])
+@pytest.mark.parametrize("way", WAYS, ids="-".join)
+def test_minus_one_is_for_the_case_that_all_are_closed(way, least):
+    for sentence in promised(*way, least=least).at_end["alice"]:
+        assert "-1" not in sentence or "If all are closed, all labels are -1" in sentence
+
+
+def test_where_columns_are_split_nothing_is_said_of_contributions():
+    made = promised("vertical", least=10)
+    assert "contribute" not in words(made.at_end["alice"])
+    assert "There is no rule on contributions" in words(made.not_protected)
+    assert "no label sets fewer than 10 rows apart" in words(made.not_protected)
+
+
+def test_what_contributions_do_not_protect():
+    pooled = "parties that pool what they know"
+    for parties, coalition, said in [(PARTIES[:2], 1, False), (PARTIES, 1, True), (PARTIES, 2, False)]:
+        made = promised(parties=parties, least=10, coalition=coalition)
+        assert (pooled in words(made.not_protected)) == said
+        assert "others have at least 10 rows in it" in words(made.not_protected)
+    assert "every 2 parties, the others" in words(promised(least=10, coalition=2).at_end["bob"])
+    weak = promised(least=10, contribution="none-or-least")
+    assert "or none at all" in words(weak.at_end["bob"])
+    assert "A cluster that one party has to itself: it is open" in words(weak.not_protected)
+    off = promised(least=10, contribution="off")
+    assert "contribute" not in words(off.at_end["bob"])
+    assert "all but one of them are one party's" in words(off.not_protected)
+
+
+def test_what_is_said_of_precision():
+    exact = "as precisely as they were computed"
+    assert exact in words(promised().not_protected)
+    assert exact in words(promised(least=10, rounded=["age"]).not_protected)
+    made = promised(least=10, rounded=["age"], all_rounded=True)
+    assert exact not in words(made.not_protected)
+    assert "Sizes, from a participant" in words(made.not_protected)
+    assert "Sizes" not in words(promised("vertical", least=10).not_protected)
+    assert "rounded in column age" in words(promised(least=10, rounded=["age"]).at_end["bob"])
+
+
+def test_equal_ids_are_a_bit_for_the_data_parties():
+    made = promised("vertical", ids=True)
+    assert "whether all of them hold the same ids" in made.during[0]
+    assert "helper receives nothing of the ids" in made.during[0]
+    assert "nobody learns whose differ" in made.during[0]
+    assert "whose differ" not in promised("vertical", parties=PARTIES[:2], ids=True).during[0]
 
 
 def test_restarts_are_mentioned_where_there_are_some():

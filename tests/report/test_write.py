@@ -118,16 +118,30 @@ def test_one_column_gives_a_histogram(tmp_path):
 
 def test_closed_clusters_stay_closed(tmp_path):
     facts = by_hand(suppressed=[True, False], least=3, sizes=[None, 6])
-    page = written(tmp_path, facts, VALUES, np.array([-1, 1, 1, 1]))
+    page = written(tmp_path, facts, VALUES, np.ones(4, int))
     assert "0 (closed) – – – – –" in page.text
     assert "1.25" not in page.text
     assert "0.500 100" not in page.text
-    assert "Clusters of fewer than 3 rows stay closed: 1 of 2 is." in page.text
+    assert "Cluster 0, 1 of 2, stays closed: it does not pass the output rules" in page.text
+    assert "labelled by the nearest open centre" in page.text
 
 
 def test_all_clusters_closed(tmp_path):
-    page = written(tmp_path, by_hand(suppressed=[True, True], least=30), VALUES, np.full(4, -1))
-    assert "2 of 2 are" in page.text
+    facts = by_hand(suppressed=[True, True], least=30, inertia=None)
+    page = written(tmp_path, facts, VALUES, np.full(4, -1))
+    assert "All 2 clusters stay closed" in page.text
+    assert "inertia is" not in page.text
+
+
+def test_rounded_sizes_and_centres_are_called_so(tmp_path):
+    facts = by_hand(suppressed=[False, False], least=3, sizes=[3, 6])
+    facts.options["sizes"] = "rounded"
+    facts.columns = [Column("iron", 0, 10, None, 0.25), *facts.columns[1:]]
+    page = written(tmp_path, facts, VALUES, LABELS)
+    assert "rows in all, rounded" in page.text
+    assert "centres rounded to" in page.text
+    assert "The centres are rounded" in page.text
+    assert "All clusters pass the output rules" in page.text
 
 
 def test_shared_centres(tmp_path):

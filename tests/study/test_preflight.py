@@ -76,6 +76,40 @@ def test_at_home_alone(agreed):
     assert "data" not in looked(agreed, "helper")[0]
 
 
+def grids(folder, *options, resolution=()):
+    """What preflight remarks about columns: x in whole years, y in quarters, z with many digits."""
+    columns = ("--clusters", "2", "--columns", "x,y,z", "--bounds", "x=0:120,y=0:120,z=0:120")
+    random = np.random.default_rng(1)
+    with Cast(folder) as cast:
+        cast.agree(*columns, *options, *resolution)
+        for name in cast.parties:
+            x, z = random.integers(0, 100, 30), random.uniform(0, 100, 30)
+            cast.give(name, x=x, y=random.integers(0, 400, 30) / 4, z=z)
+        found, error = looked(cast)
+        assert error is None
+        said = coterie(*cast.arguments("alice", "preflight"))
+        assert said.code == 0
+        cast.policy("alice", least_cluster_size=1)
+        off, _ = looked(cast)
+    assert not [what for what in off if what.startswith("column")]
+    return {what: finding for what, finding in found.items() if what.startswith("column")}, said.out
+
+
+def test_columns_on_a_coarse_grid_are_pointed_out(tmp_path):
+    """Of whole numbers, a mean that is opened exactly tells of how many rows it is."""
+    found, said = grids(tmp_path / "none")
+    assert {what: finding.fine for what, finding in found.items()} == {"column 'x'": True, "column 'y'": True}
+    assert "your values are multiples of 1: opened means may tell sizes" in found["column 'x'"].text
+    assert "make the study with --resolution y=0.25" in found["column 'y'"].text
+    assert "note column 'x': has no resolution" in said
+    found, _ = grids(tmp_path / "one", resolution=("--resolution", "x=1"))
+    assert list(found) == ["column 'y'"]
+
+
+def test_own_rules(agreed):
+    assert "least cluster size 10, contribution least (others may ask for more)" in looked(agreed)[0]["policy"].text
+
+
 def test_others_who_are_up(agreed):
     with up(agreed, "bob"):
         found, error = looked(agreed)

@@ -8,12 +8,15 @@ import msgspec
 
 from coterie.cli.people import participants, shown_participants
 from coterie.clustering import Layout, Task
+from coterie.clustering.rules import grid_of
 from coterie.errors import InputError
 from coterie.planning import forecast, planned
 from coterie.planning.sketch import even_layout
-from coterie.report.words import duration, enumerated, promises, size
+from coterie.report.promises import Options, promises
+from coterie.report.words import duration, enumerated, size
 from coterie.ring import FixedPoint, fractional_bits
-from coterie.study.agreement import Study, study_hash
+from coterie.study.agreement import Study, output_rules, study_hash
+from coterie.study.policy import LEAST
 from coterie.transport.links import LINKS
 
 __all__ = ["explained"]
@@ -21,10 +24,8 @@ __all__ = ["explained"]
 
 def explained(study: Study, rows: int, iterations: int) -> tuple[str, dict[str, Any]]:
     """The text, and what machines get: the promises and the forecast."""
-    todo, shown, names = study.clustering, study.disclosures, study.names
-    told = promises(
-        todo.partition, shown.counts, shown.labels, shown.centers, todo.protocol, names[0], names[1:], 1, todo.restarts
-    )
+    todo, names = study.clustering, study.names
+    told = promises(expected(study))
     lines = [
         f"{study.study.name}, hash {study_hash(study)}",
         "",
@@ -40,14 +41,12 @@ def explained(study: Study, rows: int, iterations: int) -> tuple[str, dict[str, 
     ]
     for column in study.data.columns:
         held = f", held by {column.holder}" if column.holder else ""
-        lines.append(f"  - {column.name}: between {column.low:g} and {column.high:g}{held}")
+        step = f", multiples of {column.resolution:g}" if column.resolution else ""
+        lines.append(f"  - {column.name}: between {column.low:g} and {column.high:g}{step}{held}")
+    lines += ["", "WHICH CLUSTERS ARE OPENED", *_listed(output_rules(study)), f"  - {_assumed(study)}"]
     lines += ["", "WHAT IS DISCLOSED WHILE IT RUNS", *_listed(told.during), "", "WHAT IS DISCLOSED AT THE END"]
     for name, learnt in told.at_end.items():
         lines += [f"to {name}:", *_listed(learnt)]
-    lines.append(
-        "to all parties, where a party's policy sets a least cluster size above 1 (10 unless it says otherwise): which "
-        "clusters are smaller. The centres of these stay closed and their rows are labelled -1."
-    )
     for head, sentences in (
         ("WHAT NOBODY LEARNS", told.nobody),
         ("WHAT EVERYBODY KNOWS", told.public),
@@ -70,6 +69,48 @@ def explained(study: Study, rows: int, iterations: int) -> tuple[str, dict[str, 
     }
 
 
+def expected(study: Study) -> Options:
+    """What the promises follow from, if every party has the default policy; revealed counts and labels do not go with
+    its least cluster size, so these need policies that switch it off. A weaker rule on contributions that the study
+    names is taken to be named by every policy, too: nobody is told of more protection than there may be."""
+    todo, shown, names = study.clustering, study.disclosures, study.names
+    revealed = "revealed" in (shown.counts, shown.labels)
+    least = 1 if revealed else max(shown.least_cluster_size, LEAST)
+    rounded = [column.name for column in study.data.columns if column.resolution and least > 1]
+    return Options(
+        partition=todo.partition,
+        counts=shown.counts,
+        labels=shown.labels,
+        centers=shown.centers,
+        protocol=todo.protocol,
+        helper=names[0],
+        parties=names[1:],
+        least=least,
+        contribution=shown.contribution,
+        sizes=shown.sizes,
+        rounded=rounded,
+        all_rounded=len(rounded) == len(study.data.columns),
+        starts=todo.restarts,
+        ids=todo.partition == "vertical",
+    )
+
+
+def _assumed(study: Study) -> str:
+    options = expected(study)
+    if not options.ruled:
+        return (
+            "What follows is for policies that switch the least cluster size off (least_cluster_size = 1): others "
+            "refuse a study that reveals counts or labels."
+        )
+    weaker = ""
+    if options.by_rows and options.contribution != "least":
+        weaker = f" and name the rule contribution = {options.contribution!r}, as the study does"
+    return (
+        f"What follows is for a least cluster size of {options.least} and policies that ask for no more{weaker}. What "
+        "holds in the end is agreed on when the run begins, and stands in everybody's report."
+    )
+
+
 def _listed(sentences: list[str]) -> list[str]:
     return [f"  - {sentence}" for sentence in sentences]
 
@@ -85,16 +126,21 @@ def _forecast(study: Study, rows: int, iterations: int, link: str) -> dict[str, 
         layout = even_layout("horizontal", rows, d, parties)
     else:
         layout = Layout("vertical", rows, d, columns=tuple(tuple(study.own_columns(j + 1)) for j in range(parties)))
+    encoding, options = FixedPoint(tuple(low), tuple(high), study.column_names, f, scaled), expected(study)
     task = Task(
         todo.protocol,
         todo.clusters,
         layout,
-        FixedPoint(tuple(low), tuple(high), study.column_names, f, scaled),
+        encoding,
         study.disclosures.counts,
         study.disclosures.labels,
         study.disclosures.centers,
         max_iter=todo.max_iter,
         tol=todo.tol,
+        least=options.least,
+        contribution=study.disclosures.contribution,
+        grid=grid_of(encoding, {column.name: column.resolution for column in study.data.columns}, options.least),
+        sizes=study.disclosures.sizes if options.ruled else "secret",
     )
     found = forecast(planned(task, parties, "auto", LINKS[link]), parties, iterations, LINKS[link], "stop")
     return {

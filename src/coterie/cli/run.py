@@ -134,7 +134,7 @@ def preflight(
     console: Console = context.obj
 
     def told(finding: Finding) -> None:
-        mark = {True: "ok  ", False: "NO  ", None: "?   "}[finding.fine]
+        mark = "note" if finding.remark else {True: "ok  ", False: "NO  ", None: "?   "}[finding.fine]
         console.say(f"{mark} {finding.what}: {finding.text}", "check", what=finding.what, fine=finding.fine)
 
     orders = Orders(study, key, data, table, query, policy=policy, listen=listen, wait=wait, patience=timeout)

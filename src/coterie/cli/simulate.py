@@ -18,6 +18,7 @@ from coterie.cli.console import Console
 from coterie.cli.folders import check_folder
 from coterie.errors import DataError, InputError
 from coterie.study.drafts import folder_for
+from coterie.study.policy import LEAST
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,6 +52,16 @@ def simulate(
     protocol: Literal["onetime", "securenn"] = typer.Option("onetime", help="securenn is the paper's."),
     counts: Literal["secret", "revealed"] = typer.Option("secret", help="Whether parties learn the clusters' sizes."),
     labels: Literal["private", "revealed"] = typer.Option("private", help="revealed: SVK-means, vertical only."),
+    least: int = typer.Option(
+        LEAST, "--least-cluster-size", min=1, help="Smaller clusters stay closed, as in a study; 1: all are opened."
+    ),
+    contribution: Literal["least", "none-or-least", "off"] = typer.Option(
+        "least", help="What others than any one party must contribute to a cluster that is opened."
+    ),
+    resolution: str = typer.Option("", help="Steps of columns, so that opened means are rounded: age=1,income=100."),
+    sizes: Literal["secret", "rounded"] = typer.Option(
+        "secret", help="rounded: parties learn sizes of open clusters, in multiples of the least size."
+    ),
     seed: int = typer.Option(0, help="For the public choice of the rows to start from."),
     n_init: int = typer.Option(1, "--n-init", help="Starts, of which the best is opened."),
     max_iter: int = typer.Option(300, "--max-iter", help="Iterations at most."),
@@ -60,12 +71,15 @@ def simulate(
 ) -> None:
     """Try a study on your own file: split over parties, clustered in secret, compared with scikit-learn.
 
-    Every party and the helper run as processes of their own on this machine, over TLS. Writes an overview and the
-    report that each party would have.
+    Every party and the helper run as processes of their own on this machine, over TLS, under the output rules of a
+    study with default policies. Writes an overview and the report that each party would have.
     """
+    from coterie.cli.study import read_resolution
+
     console: Console = context.obj
     target = check_folder(out, MARK, MAKER)
-    ranges = read_bounds(bounds)
+    ranges, steps = read_bounds(bounds), read_resolution(resolution)
+    check_options(least, counts, labels, sizes)
     with working(console, f"reading {file}"):
         data = read(file, [name.strip() for name in columns.split(",") if name.strip()], ranges)
     if data.left_out:
@@ -81,6 +95,10 @@ def simulate(
         "n_init": n_init,
         "max_iter": max_iter,
         "tol": tol,
+        "least_cluster_size": least,
+        "contribution": contribution,
+        "resolution": steps or None,
+        "sizes": sizes,
     }
     with working(console, f"clustering {len(data.values):,} rows between {parties} parties and a helper"):
         run = Simulation(data, clusters, arguments, ranges, link)
@@ -89,6 +107,18 @@ def simulate(
     with working(console, "writing the reports"):
         write(target, run, beside)
     summarise(console, run, beside, out)
+
+
+def check_options(least: int, counts: str, labels: str, sizes: str) -> None:
+    """A study with default policies would refuse these together, too."""
+    for option, value in (("--counts", counts), ("--labels", labels)):
+        if least > 1 and value == "revealed":
+            raise InputError(
+                f"{option} revealed would tell what a least cluster size of {least} keeps back; a study that reveals "
+                "them needs policies that switch it off: add --least-cluster-size 1"
+            )
+    if least == 1 and sizes == "rounded":
+        raise InputError("--sizes rounded are multiples of the least cluster size, which must be above 1")
 
 
 # -- what goes in ----------------------------------------------------------------------------------------------------
@@ -245,9 +275,19 @@ class Simulation:
             labels=labels,
             counts=first.counts,
             inertia=first.inertia,
+            suppressed=first.suppressed,
+            sizes=first.sizes,
             disclosures=first.disclosures,
             traffic=Traffic.together([one.traffic for one in self.outcomes if one.traffic is not None]),
         )
+
+    @property
+    def open(self) -> NDArray[np.bool_]:
+        """Which clusters are open."""
+        import numpy as np
+
+        closed = self.whole.suppressed
+        return np.ones(self.task.clusters, np.bool_) if closed is None else ~closed
 
 
 # -- beside scikit-learn ---------------------------------------------------------------------------------------------
@@ -264,31 +304,48 @@ class Comparison:
     seconds: float
 
     def words(self, run: Simulation, rows: NDArray[Any], columns: Sequence[int]) -> dict[str, str]:
-        """How far these rows' labels and these columns' centres agree with the secure ones."""
+        """How far these rows' labels and these columns' centres agree with the secure ones, in open clusters."""
         import numpy as np
 
-        assert run.whole.labels is not None
-        differ = int((run.whole.labels != self.labels)[rows].sum())
-        count = int(rows.sum())
+        iterations = f"{run.whole.n_iter} here, {self.n_iter} there"
+        if not run.open.any():
+            return {"labels and centres": "nothing to compare: all clusters are closed", "iterations": iterations}
+        differ, count = self.differing(run, rows)
         off, l = self.largest(run, columns)
         encoding = run.task.encoding
         span = np.subtract(encoding.high, encoding.low)[l]
-        name = encoding.names[l]
         why = " (borders, where rounding to fixed point decides; a slow run may also stop a little apart)"
+        if run.task.grid:
+            why = " (borders, where rounding decides)"
+        labels = f"all {count:,} identical" if not differ else f"{differ:,} of {count:,} differ{why}"
+        center = f"{off:.2g}, in column {encoding.names[l]} (range {span:,.4g})"
+        inertia = f"{run.whole.inertia:.8g} here, {self.inertia:.8g} there"
+        if not run.open.all():
+            labels += f"; {int(rows.sum()) - count:,} rows that scikit-learn puts into closed clusters are left out"
+            center += ", of open clusters"
+            inertia += " (here all rows count to the nearest open centre)"
+        if run.task.grid:
+            center += "; opened centres are rounded"
         return {
-            "labels": f"all {count:,} identical" if not differ else f"{differ:,} of {count:,} differ{why}",
-            "largest difference of a centre": f"{off:.2g}, in column {name} (range {span:,.4g})",
-            "inertia": f"{run.whole.inertia:.8g} here, {self.inertia:.8g} there",
-            "iterations": f"{run.whole.n_iter} here, {self.n_iter} there",
+            "labels": labels,
+            "largest difference of a centre": center,
+            "inertia": inertia,
+            "iterations": iterations,
         }
 
+    def differing(self, run: Simulation, rows: NDArray[Any]) -> tuple[int, int]:
+        """Of these rows, those that scikit-learn puts into an open cluster: how many labels differ, of how many."""
+        assert run.whole.labels is not None
+        compared = rows & run.open[self.labels]
+        return int((run.whole.labels != self.labels)[compared].sum()), int(compared.sum())
+
     def largest(self, run: Simulation, columns: Sequence[int]) -> tuple[float, int]:
-        """The largest difference between centres relative to the column's range: how much it is, and the column."""
+        """The largest difference between open centres relative to the column's range: how much, and the column."""
         import numpy as np
 
         encoding = run.task.encoding
         assert run.whole.centers is not None
-        off = np.abs(encoding.decode(run.whole.centers) - self.centers).max(axis=0)
+        off = np.abs(encoding.decode(run.whole.centers) - self.centers)[run.open].max(axis=0, initial=0.0)
         span = np.subtract(encoding.high, encoding.low)
         l = columns[int(np.argmax((off / np.where(span > 0, span, 1.0))[list(columns)]))]
         return float(off[l]), l
@@ -390,7 +447,10 @@ def _write_pages(folder: Path, run: Simulation, beside: Comparison) -> None:
     whole.comparison = beside.words(run, np.ones(layout.n, np.bool_), range(layout.d))
     whole.comparison["time"] = f"{max(run.usage.seconds):.3g} s here, {beside.seconds:.3g} s there"
     assert run.whole.labels is not None
-    whole.sizes, whole.own_rows = list(rows_per_cluster(run.whole.labels, task.clusters)), None
+    whole.own_rows = None
+    if run.whole.sizes is None:
+        counted = rows_per_cluster(run.whole.labels, task.clusters)
+        whole.sizes = [None if whole.closed(j) else count for j, count in enumerate(counted)]
     write_overview(folder / "index.html", whole, roles, run.data.values, run.whole.labels)
     files = sorted(path.name for path in folder.iterdir())
     summary = {"made_by": MAKER, "files": files, **_summary(run, beside)}
@@ -414,9 +474,12 @@ def _forecast(run: Simulation) -> dict[str, str] | None:
 
 def _summary(run: Simulation, beside: Comparison) -> dict[str, Any]:
     """What machines get: of `--json`, and in the folder."""
+    import numpy as np
+
     assert run.whole.labels is not None
     assert run.whole.traffic is not None
     off, l = beside.largest(run, range(run.task.layout.d))
+    differ, compared = beside.differing(run, np.ones(run.task.layout.n, np.bool_))
     return {
         "file": str(run.data.file),
         "rows": run.task.layout.n,
@@ -431,9 +494,13 @@ def _summary(run: Simulation, beside: Comparison) -> dict[str, Any]:
         "peak_bytes": dict(zip(run.names, run.usage.peak, strict=True)),
         "bytes_sent": run.whole.traffic.bytes_sent,
         "rounds": run.whole.traffic.rounds,
-        "labels_that_differ": int((run.whole.labels != beside.labels).sum()),
-        "largest_centre_difference": off,
-        "column_of_it": run.task.encoding.names[l],
+        "least_cluster_size": run.task.least,
+        "contribution": run.task.contribution,
+        "closed": [j for j, opened in enumerate(run.open.tolist()) if not opened],
+        "labels_compared": compared,
+        "labels_that_differ": differ,
+        "largest_centre_difference": off if run.open.any() else None,
+        "column_of_it": run.task.encoding.names[l] if run.open.any() else None,
     }
 
 
@@ -464,6 +531,7 @@ def summarise(console: Console, run: Simulation, beside: Comparison, out: Path) 
     ending = "the centres rested" if run.whole.n_iter < run.task.max_iter else "the most allowed"
     line("computed", f"{run.task.clusters} clusters of {layout.n:,} rows x {layout.d} columns of {run.data.file}")
     line("between", f"{', '.join(run.names[1:])} ({layout.partition}) and the helper {HELPER}, by {run.task.protocol}")
+    line("output rules", _rules(run))
     line("took", f"{duration(max(run.usage.seconds))}, {run.whole.n_iter} iterations ({ending})")
     line("sent", ", ".join(f"{name} {size(count)}" for name, count in traffic.bytes_sent.items()))
     line("rounds", f"{traffic.rounds:,}, {traffic.rounds_per_iteration} per iteration")
@@ -477,6 +545,23 @@ def summarise(console: Console, run: Simulation, beside: Comparison, out: Path) 
     line("report", str(page))
     if console.live:
         console.show(rows, "simulated")
+
+
+def _rules(run: Simulation) -> str:
+    """Which output rules held, and what stays closed."""
+    from coterie.report.words import enumerated, meaning
+
+    task, closed = run.task, [str(j) for j in range(run.task.clusters) if not run.open[j]]
+    if task.least <= 1:
+        return "none: all clusters are opened"
+    rules = f"least cluster size {task.least}"
+    if task.layout.partition != "vertical":
+        rules += f"; contribution {task.contribution} ({meaning('contribution', task.contribution)})"
+    if not closed:
+        return f"{rules}; no cluster stays closed"
+    if len(closed) == task.clusters:
+        return f"{rules}; ALL clusters stay closed, so that nothing is learnt: try fewer clusters, or more rows"
+    return f"{rules}; closed: {'cluster' if len(closed) == 1 else 'clusters'} {enumerated(closed)}"
 
 
 @contextlib.contextmanager

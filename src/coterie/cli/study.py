@@ -61,11 +61,12 @@ def _bounds(text: str) -> dict[str, tuple[float, float]]:
     return bounds
 
 
-def _resolution(text: str) -> dict[str, float]:
+def read_resolution(text: str) -> dict[str, float]:
+    """Steps of columns, such as age=1,income=100."""
     found = {}
     for name, value in _pairs("--resolution", text).items():
         try:
-            found[name] = float(value)
+            found[name] = parse_number(value)
         except ValueError:
             raise InputError(f"--resolution: {name}={value} is not {name}=STEP") from None
     return found
@@ -125,7 +126,7 @@ def create(
         bounds=_bounds(bounds),
         holds=holders,
         id_column=id_,
-        resolution=_resolution(resolution),
+        resolution=read_resolution(resolution),
         most_rows=most_rows,
         least_cluster_size=least_cluster_size,
         contribution=contribution,

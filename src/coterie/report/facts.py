@@ -28,19 +28,22 @@ class Participant(msgspec.Struct, frozen=True):
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A column of the whole table: its public range and, where columns are held by one party each, by whom."""
+    """A column of the whole table: its public range; where columns are held by one party each, by whom; where opened
+    centres are rounded, to multiples of what (from the middle of the range)."""
 
     name: str
     low: float
     high: float
     holder: str | None = None
+    step: float | None = None
 
 
 class Facts(msgspec.Struct, kw_only=True):
     """What one party knows at the end. Nothing of it is another party's secret.
 
     `options` holds what was agreed on, in words, by the names of the estimator's arguments ("partition", "protocol",
-    "counts", "labels" and "centers" are always there). `centers` (k x `center_columns`) are in data units, None where
+    "counts", "labels" and "centers" are always there). `least`, `coalition` and the options "contribution" and "sizes"
+    are the output rules. `centers` (k x `center_columns`) are in data units, None where
     this party learns none; a suppressed cluster's row is not shown, whatever it holds. `sizes` are None, in all or for
     a cluster, where they were not disclosed; `own_rows` counts this party's rows per cluster, from its labels.
     `seconds` are by phase. `traffic` is what this party counted. `forecast` and `comparison` are pairs of words.
@@ -64,6 +67,7 @@ class Facts(msgspec.Struct, kw_only=True):
     sizes: list[int | None] | None = None
     own_rows: list[int] | None = None
     least: int = 1
+    coalition: int = 1
     inertia: float | None = None
     n_iter: int
     max_iter: int
@@ -100,7 +104,7 @@ class Facts(msgspec.Struct, kw_only=True):
         return self.n_iter < self.max_iter
 
     def closed(self, cluster: int) -> bool:
-        """Is the cluster too small to be shown?"""
+        """Does the cluster stay closed?"""
         return bool(self.suppressed) and self.suppressed[cluster]
 
     def __repr__(self) -> str:
@@ -122,7 +126,7 @@ def facts_of(
     layout, encoding = task.layout, task.encoding
     names = [one.name for one in participants]
     columns = [
-        Column(name, float(low), float(high), _holder(layout, l, names))
+        Column(name, float(low), float(high), _holder(layout, l, names), _step(task, l))
         for l, (name, low, high) in enumerate(zip(encoding.names, encoding.low, encoding.high, strict=True))
     ]
     agreed = {
@@ -132,16 +136,18 @@ def facts_of(
         "labels": task.labels,
         "centers": task.centers,
         "sizes": task.sizes,
-        "contribution": task.contribution,
         "scale": "bounds" if encoding.scaled else "none",
         "n_init": str(max(len(task.starts), 1)),
         "max_iter": str(task.max_iter),
         "tol": f"{task.tol:g}",
         "fractional_bits": str(encoding.f),
     }
+    if task.least > 1:
+        agreed["least_cluster_size"] = str(task.least)
+        if layout.partition != "vertical":
+            agreed |= {"contribution": task.contribution, "coalition": str(task.coalition)}
     if task.starts:
         agreed["start"] = "; ".join(", ".join(map(str, start)) for start in task.starts)
-    suppressed = getattr(outcome, "suppressed", None)
     facts = Facts(
         party=names[rank],
         role=participants[rank].role,
@@ -151,7 +157,8 @@ def facts_of(
         rows={names[j]: int(layout.own_rows(j).sum()) for j in range(1, len(names))},
         n=layout.n,
         k=task.clusters,
-        least=getattr(task, "least", 1),
+        least=task.least,
+        coalition=task.coalition,
         n_iter=outcome.n_iter,
         max_iter=task.max_iter,
         tol=task.tol,
@@ -160,8 +167,8 @@ def facts_of(
         disclosures=outcome.disclosures,
         **more,
     )
-    if suppressed is not None:
-        facts.suppressed = [bool(flag) for flag in suppressed]
+    if outcome.suppressed is not None:
+        facts.suppressed = [bool(flag) for flag in outcome.suppressed]
     if outcome.centers is not None:
         facts.center_columns = [encoding.names[l] for l in outcome.center_columns]
         facts.centers = encoding.decode(outcome.centers, outcome.center_columns).tolist()
@@ -180,8 +187,14 @@ def _holder(layout: Layout, column: int, names: Sequence[str]) -> str | None:
     return next((names[j + 1] for j, held in enumerate(layout.columns) if column in held), None)
 
 
+def _step(task: Task, column: int) -> float | None:
+    """To multiples of what opened centres are rounded, in data units."""
+    shift = task.grid[column] if task.grid else 0
+    return float(task.encoding.unit[column]) * 2.0 ** (shift - task.encoding.f) if shift else None
+
+
 def rows_per_cluster(labels: NDArray[Any], clusters: int) -> list[int]:
-    """How many of these labels each cluster has; -1, a suppressed one, is left out."""
+    """How many of these labels each cluster has; -1, where all clusters are closed, is left out."""
     counts: list[int] = np.bincount(labels[labels >= 0], minlength=clusters).tolist()
     return counts
 

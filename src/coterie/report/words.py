@@ -1,4 +1,4 @@
-"""What a run discloses, in words for somebody who must answer for the data."""
+"""What a run has disclosed, its options and its numbers, in words for somebody who must answer for the data."""
 
 from __future__ import annotations
 
@@ -12,28 +12,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PROTOCOLS",
-    "Promises",
     "Told",
     "duration",
     "enumerated",
     "meaning",
     "number",
-    "promises",
     "size",
     "told",
     "whole",
 ]
-
-
-class Promises(msgspec.Struct, frozen=True):
-    """What follows from the options, before anything has run. Lists of sentences; `at_end` by recipient."""
-
-    during: list[str]
-    at_end: dict[str, list[str]]
-    nobody: list[str]
-    public: list[str]
-    assumptions: list[str]
-    not_protected: list[str]
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -46,161 +33,6 @@ class Told(msgspec.Struct, frozen=True):
     when: str
     times: int
     why: str
-
-
-# -- before a run ----------------------------------------------------------------------------------------------------
-
-
-def promises(
-    partition: str,
-    counts: str,
-    labels: str,
-    centers: str,
-    protocol: str,
-    helper: str,
-    parties: Sequence[str],
-    least: int = 1,
-    starts: int = 1,
-) -> Promises:
-    """What each role learns under these options, what nobody learns, and what that rests on.
-
-    It says in words what DESIGN.md's table of disclosures says. `least` is the least cluster size that all policies
-    together ask for; with 1 nothing is suppressed. `starts` is how many starts the best is chosen from.
-    """
-    everyone = enumerated(parties)
-
-    during = [
-        f"After every iteration, {everyone} and the helper {helper} learn one bit: whether the centres have moved so "
-        "little that the run stops. (After the last iteration that is allowed, not even that.)"
-    ]
-    if labels == "revealed":
-        during.append(
-            f"In every iteration, {everyone} learn the cluster of every row. From this follow the sizes of the "
-            "clusters and, for each party, the centres in its own columns."
-        )
-    elif counts == "revealed":
-        during.append(f"In every iteration, {everyone} learn how many rows each cluster has in all.")
-    else:
-        during.append("Nothing else is opened before the end: no label, no size, no centre, no distance.")
-
-    at_end = {name: _learnt_by_a_party(partition, counts, labels, centers, least) for name in parties}
-    at_end[helper] = ["Nothing: no centre, no label, no size, no inertia."]
-
-    nobody = [
-        "A value of another party's data. Rows and columns are never put together in one place; what leaves their "
-        "holder is masked with random numbers that are used once.",
-        "How far a row lies from a centre, or how far the centres have moved.",
-    ]
-    if labels == "private":
-        nobody.append("The centres and the labels of the iterations before the last.")
-        if partition != "vertical":
-            nobody.append("The cluster of a row, except for those who hold values of that row.")
-        if counts == "secret" and partition == "horizontal":
-            nobody.append(
-                "The sizes of the clusters, as far as the results do not tell them: they are never opened, and a party "
-                "can count only those of its rows that are in each."
-            )
-    if partition == "vertical" and centers == "revealed":
-        nobody.append("The centres in a column, except for the party that holds the column.")
-    if centers == "shared":
-        nobody.append("The centres: each party keeps a share, which alone is a random number.")
-    if least > 1:
-        nobody.append(f"The centre of a cluster of fewer than {least} rows, and which rows make it up.")
-    if starts > 1 and counts == "secret" and labels == "private":
-        nobody.append(f"Which of the {starts} starts gave the result, and how good the others were.")
-
-    public = [
-        "How many rows, columns, clusters and parties there are, and who holds how many rows and which columns.",
-        "The names of the columns and their agreed ranges.",
-        "All options, and the numbers (not the contents) of the rows that the centres start from.",
-        "How many iterations the run takes, and when and how much everybody sends.",
-        "Who takes part: names, addresses and certificates.",
-    ]
-    return Promises(
-        during,
-        at_end,
-        nobody,
-        public,
-        _assumptions(protocol, helper, parties),
-        _not_protected(partition, counts, centers, least),
-    )
-
-
-def _learnt_by_a_party(partition: str, counts: str, labels: str, centers: str, least: int) -> list[str]:
-    learnt = []
-    if least > 1:
-        learnt.append(
-            f"Which clusters have fewer than {least} rows (one bit a cluster). Their centres stay closed, and their "
-            "rows are labelled -1."
-        )
-    spared = " of the clusters that are large enough" if least > 1 else ""
-    if centers == "revealed":
-        if partition == "vertical":
-            learnt.append(f"The centres{spared} in its own columns, not in the others'.")
-        else:
-            learnt.append(f"The centres{spared}, in all columns.")
-    else:
-        learnt.append("No centres: it keeps a share of them, with which new rows can be labelled together.")
-    learnt.append(
-        {
-            "horizontal": "The cluster of each of its own rows.",
-            "vertical": "The cluster of each row, since it holds columns of all. From this follow the clusters' sizes.",
-            "mixed": "The cluster of each row of which it holds at least one value. Whoever holds values of all rows "
-            "thereby learns the clusters' sizes.",
-        }[partition]
-    )
-    if counts == "revealed" and labels == "private":
-        learnt.append("The sizes of the clusters, over all parties' rows.")
-    learnt.append("The inertia, one number: the squared distances of all rows to their centres, added up.")
-    return learnt
-
-
-def _assumptions(protocol: str, helper: str, parties: Sequence[str]) -> list[str]:
-    together = (
-        "neither party learns more about the other's data"
-        if len(parties) == 2
-        else f"even {len(parties) - 1} of the {len(parties)} parties together learn no more about the others' data"
-    )
-    seen = (
-        "It receives nothing from the parties but the stop bit."
-        if protocol == "onetime"
-        else "What it receives from the parties is masked: it looks random to the helper."
-    )
-    return [
-        "Everybody follows the protocol (semi-honest): they run the agreed program on their true data, and may try to "
-        "learn what they can from what they see.",
-        f"The helper {helper} does not pool what it knows with any data party. {seen}",
-        f"As long as that holds, {together} than the results say.",
-        "Keys and machines are in the hands of those whose names they carry. Connections are encrypted (TLS 1.3), and "
-        "both ends are authenticated.",
-    ]
-
-
-def _not_protected(partition: str, counts: str, centers: str, least: int) -> list[str]:
-    small = (
-        f"clusters of fewer than {least} rows stay closed, larger ones do not"
-        if least > 1
-        else "the centre of a cluster of one row is that row"
-    )
-    unprotected = [
-        f"The result itself. Centres are means of rows, and labels say which rows are alike; {small}.",
-        "What everybody knows anyway: the numbers of rows, columns, clusters and parties, and of iterations.",
-        "A helper that does collude with a data party: together they can work out the other parties' data.",
-        "A party that breaks the protocol, or brings made-up data: that it did so is not detected.",
-    ]
-    if centers == "revealed" and counts == "secret":
-        unprotected.insert(
-            1,
-            "What follows from the result: centres are given as precisely as they were computed, and where a column "
-            "holds whole numbers, a mean that precise often tells of how many rows it is.",
-        )
-    if counts == "revealed" and partition != "vertical":
-        unprotected.insert(
-            1,
-            "What follows from size and centre together: a party can take its own rows off and is left with the "
-            "number and the mean of all other parties' rows in that cluster.",
-        )
-    return unprotected
 
 
 # -- after a run -----------------------------------------------------------------------------------------------------
@@ -225,7 +57,7 @@ def _told(entries: Sequence[Disclosure], helper: str, parties: Sequence[str]) ->
         if times > high - low + 1:
             when += ", over all starts"
     else:
-        when = "before the run" if first.what == "bounds" else "at the end"
+        when = BEFORE.get(first.what, "at the end")
     what = _described(first)
     verb = "learnt" if first.what in WHAT else "was given" if len(first.to) == 1 else "were given"
     who = to if to.startswith(tuple(parties)) else to[:1].upper() + to[1:]  # a party is called as it calls itself
@@ -239,10 +71,14 @@ WHAT = {
     "labels": "the cluster of each row",
     "centers": "the centres of the clusters",
     "inertia": "the inertia, one number: the squared distances of all rows to their centres, added up",
-    "equal ids": "one bit: whether all parties hold the same rows, by their ids",
-    "suppression bits": "one bit a cluster: whether it has fewer rows than the least size",
+    "equal ids": "one bit: whether all parties hold the same ids",
+    "suppression bits": "one bit a cluster: whether it stays closed, since it does not pass the output rules",
+    "sizes": "the sizes of the open clusters, to the nearest multiple of the least size",
     "bounds": "the range of each column, as taken from the data and then widened",
 }
+
+#: What is opened neither in an iteration nor at the end.
+BEFORE = {"bounds": "before the run", "equal ids": "before the first iteration"}
 
 
 def _described(entry: Disclosure) -> str:
@@ -280,6 +116,11 @@ _MEANINGS = {
     ("labels", "revealed"): "data parties learn the cluster of every row, in every iteration",
     ("centers", "revealed"): "centres are opened at the end",
     ("centers", "shared"): "centres are opened to nobody; each party keeps a share",
+    ("sizes", "secret"): "the sizes of the clusters are not opened",
+    ("sizes", "rounded"): "the sizes of open clusters are opened at the end, to the nearest multiple of the least size",
+    ("contribution", "least"): "for every party, the others must contribute the least size to a cluster that is opened",
+    ("contribution", "none-or-least"): "for every party, the others must contribute the least size, or nothing",
+    ("contribution", "off"): "it does not matter who contributes to a cluster that is opened",
     ("scale", "bounds"): "columns weigh alike: each is divided by half its agreed range",
     ("scale", "none"): "columns weigh as they are",
 }
@@ -287,6 +128,8 @@ _ARGUMENTS = {
     "n_init": "starts, of which the best is opened",
     "max_iter": "iterations at most",
     "tol": "the total squared movement of the centres at which the run stops",
+    "least_cluster_size": "rows that a cluster must have to be opened, when its centre was made and in the end",
+    "coalition": "parties whose rows are taken away together when contributions are counted",
     "fractional_bits": "precision of a value: bits after the point",
     "start": "the public row numbers that the centres start from",
     "link": "the network between the parties",

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from coterie.report import plots
 from coterie.report.facts import Facts
 from coterie.report.page import beside, image, picture, render, table, tiles
-from coterie.report.words import PROTOCOLS, Promises, duration, enumerated, meaning, number, promises, size, told, whole
+from coterie.report.promises import Options, Promises, promises
+from coterie.report.words import PROTOCOLS, duration, enumerated, meaning, number, size, told, whole
 
-__all__ = ["Section", "disclosed", "sections", "views", "write_report"]
+__all__ = ["Section", "disclosed", "promised", "sections", "views", "write_report"]
 
 Floats = NDArray[np.float64]
 #: Rows drawn at most, and rows of a table before it becomes tiresome.
@@ -110,12 +111,22 @@ def _asked(facts: Facts) -> Markup:
         )
     )
     holders = any(column.holder for column in facts.columns)
+    steps = any(column.step for column in facts.columns)
     shown = facts.columns[:MOST_COLUMNS]
     parts.append(
         table(
-            ["column", "from", "to", *(["held by"] if holders else [])],
-            [[c.name, f"{c.low:g}", f"{c.high:g}", *([c.holder] if holders else [])] for c in shown],
-            numeric={1, 2},
+            ["column", "from", "to", *(["centres rounded to"] if steps else []), *(["held by"] if holders else [])],
+            [
+                [
+                    c.name,
+                    f"{c.low:g}",
+                    f"{c.high:g}",
+                    *([f"{c.step:.3g}" if c.step else None] if steps else []),
+                    *([c.holder] if holders else []),
+                ]
+                for c in shown
+            ],
+            numeric={1, 2, *([3] if steps else [])},
             caption="Columns and their agreed ranges"
             + (f" (the first {MOST_COLUMNS} of {facts.d})" if facts.d > MOST_COLUMNS else ""),
         )
@@ -154,7 +165,8 @@ def _tables(facts: Facts) -> Iterator[Markup]:
     """Sizes and centres: a row for each cluster or, where there are more columns than clusters, for each column."""
     spans = {column.name: column.high - column.low for column in facts.columns}
     names = facts.center_columns[:MOST_COLUMNS] if facts.centers is not None else []
-    counted = {"rows in all": facts.sizes, "own rows": facts.own_rows}
+    rounded = facts.options.get("sizes") == "rounded" and facts.least > 1
+    counted = {f"rows in all{', rounded' if rounded else ''}": facts.sizes, "own rows": facts.own_rows}
     known = {name: counts for name, counts in counted.items() if counts is not None}
     sizes, centers = [], []
     for j in range(facts.k):
@@ -191,19 +203,36 @@ def _about_clusters(facts: Facts) -> str:
         said.append("The centres were not disclosed: each party keeps a share of them.")
     elif len(facts.center_columns) < facts.d:
         said.append("Of the centres, this party learnt its own columns.")
+    elif any(column.step for column in facts.columns):
+        said.append("The centres are rounded, so that of themselves they tell no size.")
     if facts.least > 1:
-        few = sum(facts.suppressed)
-        said.append(
-            f"Clusters of fewer than {facts.least} rows stay closed: {few if few else 'none'} of {facts.k} "
-            f"{'is' if few == 1 else 'are'}. Their rows are labelled -1."
-        )
+        said.append(_about_closed(facts))
     if facts.inertia is not None:
         said.append(f"The inertia is {number(facts.inertia, facts.inertia / 100)}.")
     return " ".join(said)
 
 
+def _about_closed(facts: Facts) -> str:
+    few = sum(facts.suppressed)
+    if few == facts.k:
+        return (
+            f"All {facts.k} clusters stay closed: none passes the output rules (a least size of {facts.least} rows). "
+            "No centre is known, all labels are -1, and there is no inertia."
+        )
+    if not few:
+        return f"All clusters pass the output rules (a least size of {facts.least} rows); none stays closed."
+    closed = enumerated([str(j) for j in range(facts.k) if facts.closed(j)])
+    said = f"{'Cluster' if few == 1 else 'Clusters'} {closed}, {few} of {facts.k},"
+    said += " stays closed: it does" if few == 1 else " stay closed: they do"
+    return (
+        f"{said} not pass the output rules (a least size of {facts.least} rows). Rows that were in "
+        f"{'it' if few == 1 else 'them'} are labelled by the nearest open centre."
+    )
+
+
 def _profile(facts: Facts, clusters: list[int]) -> Markup:
-    assert facts.centers is not None
+    if facts.centers is None:
+        raise ValueError("a profile needs centres")
     names = facts.center_columns[:MOST_COLUMNS]
     ranges = {column.name: (column.low, column.high) for column in facts.columns}
     low, high = np.array([ranges[name] for name in names]).T
@@ -414,7 +443,7 @@ def _comparison(words: dict[str, str]) -> Markup:
 def disclosed(facts: Facts) -> Markup:
     """The disclosure log in words, and beside it what nobody learnt."""
     entries = told(facts.disclosures, facts.helper, facts.parties)
-    promised = _promised(facts)
+    made = promised(facts)
     return Markup("\n").join(
         [
             Markup("<p>{}</p>").format(
@@ -428,37 +457,48 @@ def disclosed(facts: Facts) -> Markup:
                 caption=f"Disclosures: {whole(len(facts.disclosures))} openings",
             ),
             Markup("<h3>What nobody learnt</h3>"),
-            _list(promised.nobody),
+            _list(made.nobody),
             Markup("<h3>What everybody knows, the helper included</h3>"),
-            _list(promised.public),
+            _list(made.public),
         ]
     )
 
 
 def _trust(facts: Facts) -> Markup:
-    promised = _promised(facts)
+    made = promised(facts)
     return Markup("\n").join(
         [
             Markup("<p>{}</p>").format("The promises above hold under these assumptions:"),
-            _list(promised.assumptions),
+            _list(made.assumptions),
             Markup("<h3>What is not protected</h3>"),
-            _list(promised.not_protected),
+            _list(made.not_protected),
         ]
     )
 
 
-def _promised(facts: Facts) -> Promises:
-    agreed = facts.options
+def promised(facts: Facts) -> Promises:
+    """What the options of this run had announced."""
+    agreed, rounded = facts.options, [column.name for column in facts.columns if column.step]
+    vertical = agreed["partition"] == "vertical"
     return promises(
-        agreed["partition"],
-        agreed["counts"],
-        agreed["labels"],
-        agreed["centers"],
-        agreed["protocol"],
-        facts.helper,
-        facts.parties,
-        facts.least,
-        int(agreed.get("n_init", "1")),
+        Options(
+            partition=agreed["partition"],
+            counts=agreed["counts"],
+            labels=agreed["labels"],
+            centers=agreed["centers"],
+            protocol=agreed["protocol"],
+            helper=facts.helper,
+            parties=facts.parties,
+            least=facts.least,
+            contribution=agreed.get("contribution", "least"),
+            coalition=facts.coalition,
+            sizes=agreed.get("sizes", "secret"),
+            rounded=rounded,
+            all_rounded=len(rounded) == facts.d,
+            starts=int(agreed.get("n_init", "1")),
+            ids=vertical and facts.study is not None,
+            bounds=any(entry.what == "bounds" for entry in facts.disclosures),
+        )
     )
 
 

@@ -29,6 +29,7 @@ __all__ = [
     "Study",
     "create_study",
     "load_study",
+    "output_rules",
     "section_hashes",
     "sign_study",
     "study_hash",
@@ -149,9 +150,10 @@ def statement(study: Study) -> list[str]:
     """What is disclosed to whom, as the file says it."""
     shown, parties = study.disclosures, ", ".join(study.names[1:])
     helper, vertical = study.names[0], study.clustering.partition == "vertical"
-    lines = [
-        f"In every iteration {parties} and {helper} learn one bit: whether to stop.",
-    ]
+    lines = []
+    if vertical:
+        lines.append(f"Before the first iteration {parties} learn one bit: whether all of them hold the same ids.")
+    lines.append(f"In every iteration {parties} and {helper} learn one bit: whether to stop.")
     if shown.counts == "revealed":
         lines.append(f"In every iteration {parties} learn how many rows each cluster has.")
     if shown.labels == "revealed":
@@ -176,16 +178,21 @@ def statement(study: Study) -> list[str]:
 
 
 def output_rules(study: Study) -> list[str]:
-    """What of the results stays closed, as the file says it."""
+    """Which clusters are opened, as the file says it."""
     shown = study.disclosures
     vertical = study.clustering.partition == "vertical"
     least = shown.least_cluster_size
     said = [
         f"The least cluster size is the largest that the study ({least if least > 1 else 'which names none'}) or a "
         "party's policy (10 unless it says otherwise) asks for. A cluster with fewer rows, when its centre was made or "
-        "in the end, stays closed: no centre; its rows are labelled by the nearest open centre. Parties learn which "
-        "clusters are closed, and not why."
+        "in the end, stays closed: no centre; its rows are labelled by the nearest open centre (-1 if all clusters are "
+        "closed; then there is no inertia, either). Parties learn which clusters are closed, and not why."
     ]
+    if vertical:
+        said.append(
+            "Every party learns the cluster of every row, and so the sizes of the open clusters; who contributes to a "
+            "cluster cannot be told apart."
+        )
     if not vertical and shown.contribution == "least":
         said.append(
             "A cluster also stays closed unless, for every party, the others together contribute at least that many "
@@ -199,11 +206,14 @@ def output_rules(study: Study) -> list[str]:
     if any(column.resolution for column in study.data.columns):
         rounded = ", ".join(f"{c.name} ({c.resolution:g})" for c in study.data.columns if c.resolution)
         said.append(
-            f"With a least cluster size above 1, opened centres are rounded so that they tell no size: {rounded}, "
-            "divided by the least size; and the inertia accordingly."
+            f"With a least cluster size above 1, opened centres are rounded so that of themselves they tell no size: "
+            f"to about {rounded}, divided by the least size; and the inertia accordingly."
         )
     if shown.sizes == "rounded":
-        said.append("At the end the parties learn the sizes of the open clusters, in multiples of the least size.")
+        said.append(
+            "With a least cluster size above 1, at the end the parties learn the sizes of the open clusters, to the "
+            "nearest multiple of it."
+        )
     return said
 
 

@@ -14,7 +14,7 @@ from coterie.errors import PolicyError
 from coterie.study.agreement import Study
 from coterie.study.files import decode_toml
 
-__all__ = ["MOST_LEAST", "Policy", "check_least", "check_policy", "check_rows", "load_policy"]
+__all__ = ["LEAST", "MOST_LEAST", "Policy", "check_least", "check_policy", "check_rows", "load_policy"]
 
 #: The least cluster size where no policy says another, and the most that one may ask for.
 LEAST, MOST_LEAST = 10, 1 << 31

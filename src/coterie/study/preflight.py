@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import msgspec
 
+from coterie.clustering.rules import strictest
+from coterie.data.numbers import coarse_step
 from coterie.errors import CoterieError, PeerUnreachable, StudyError
 from coterie.study.handshake import Card, compare_cards
 from coterie.study.prepare import Orders, Ready, prepare
@@ -23,12 +25,14 @@ SKEW, STAY = 60.0, 3.0
 
 @dataclass(frozen=True)
 class Finding:
-    """One check: what of, how it went, and the error where it went wrong. `fine` is None for what could not be seen."""
+    """One check: what of, how it went, and the error where it went wrong. `fine` is None for what could not be seen. A
+    remark is something to think about that stops nothing."""
 
     what: str
     fine: bool | None
     text: str
     error: CoterieError | None = None
+    remark: bool = False
 
 
 def preflight(orders: Orders, told: Callable[[Finding], None]) -> list[Finding]:
@@ -44,15 +48,13 @@ def preflight(orders: Orders, told: Callable[[Finding], None]) -> list[Finding]:
     tell(Finding("key", True, f"is that of {ready.me.name}"))
     tell(Finding("study", True, f"{study.study.name}, hash {ready.hash}"))
     tell(Finding("signatures", True, f"of {', '.join(study.names)}"))
-    tell(
-        Finding(
-            "policy", True, f"{ready.policy_called} allows it; least cluster size {ready.policy.least_cluster_size}"
-        )
-    )
+    tell(Finding("policy", True, f"{ready.policy_called} allows it; {_own_rules(ready)}"))
     if ready.rows is not None:
         n, d = ready.rows.values.shape
         tell(Finding("data", True, f"{n:,} rows of {d} columns in {ready.rows.source}, all in bounds"))
     tell(Finding("budget", True, check_budget(orders, ready)))
+    for remark in _without_resolution(ready):
+        tell(remark)
     with meeting_of(orders, ready, lanes=0) as meeting:  # so that others who check at the same time find somebody here
         tell(Finding("address", True, f"listening at {orders.listen or ready.me.address}"))
         deadline = time.monotonic() + orders.wait
@@ -73,6 +75,41 @@ def preflight(orders: Orders, told: Callable[[Finding], None]) -> list[Finding]:
     for finding in found:
         if finding.error is not None and finding.fine is False:
             raise finding.error
+    return found
+
+
+def _least(ready: Ready) -> int:
+    """The least cluster size that study and own policy come to; other parties' policies may ask for more."""
+    return max(ready.study.disclosures.least_cluster_size, ready.policy.least_cluster_size)
+
+
+def _own_rules(ready: Ready) -> str:
+    """The output rules that study and own policy come to."""
+    study, policy = ready.study, ready.policy
+    least = _least(ready)
+    if least <= 1:
+        return "least cluster size 1, so that every cluster is opened, unless another party's policy asks for more"
+    rules = f"with the study it asks for: least cluster size {least}"
+    if study.clustering.partition != "vertical":
+        rules += f", contribution {strictest([study.disclosures.contribution, policy.contribution])}"
+        rules += f" for coalitions of {policy.coalition}" if policy.coalition > 1 else ""
+    return f"{rules} (others may ask for more)"
+
+
+def _without_resolution(ready: Ready) -> list[Finding]:
+    """Columns whose own values lie on a coarse grid that the study does not name."""
+    study = ready.study
+    if ready.rows is None or study.clustering.partition != "horizontal" or _least(ready) <= 1:
+        return []
+    found = []
+    for l, column in enumerate(study.data.columns):
+        step = None if column.resolution else coarse_step(ready.rows.values[:, l])
+        if step is not None:
+            text = (
+                f"has no resolution, and your values are multiples of {step:g}: opened means may tell sizes; make the "
+                f"study with --resolution {column.name}={step:g}"
+            )
+            found.append(Finding(f"column {column.name!r}", True, text, remark=True))
     return found
 
 
