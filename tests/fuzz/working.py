@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import random
 import threading
-import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -69,36 +69,39 @@ class Working(Campaign):
     def __init__(self, material: Path, seed: int) -> None:
         super().__init__(material, seed)
         self.troupe = Troupe(("alice", "bob"))
-        self.sent = [self._count(rank) for rank in range(3)]
+        self.sent = self._count()
         self.right = {name: self.troupe.centers(name) for name in self.troupe.parties}
 
     def total(self) -> int:
         return TOTAL
 
-    def _count(self, rank: int) -> int:
-        """How many frames a participant sends in a run."""
-        counting = Rotten(rank, -1, random.Random(0))
-        self._run(counting)
+    def _count(self) -> list[int]:
+        """How many frames each participant sends in a run."""
+        counts = [0, 0, 0]
+
+        def put(honest: Put, box: Outbox, kind: int, body: Any, stamp: Stamp) -> None:
+            counts[box.rank] += 1
+            honest(box, kind, body, stamp)
+
+        self._run(put)
         if any(isinstance(end, BaseException) for end in self.troupe.ended.values()):
             raise Finding(f"a run without any change failed: {self.troupe.ended}")
-        return next(counting.count)
+        return counts
 
-    def _run(self, rotten: Rotten) -> float:
+    def _run(self, put: Callable[..., None]) -> None:
         self.troupe.clear()
-        began = time.monotonic()
-        with no_pictures(), sending(rotten.put):
+        with no_pictures(), sending(put):
             for name in self.troupe.names:
                 self.troupe.enter(name, patience=PATIENCE)
             late = self.troupe.leave(SOON)
         if late:
-            raise Finding(f"{late} still running after {SOON:g} s; {rotten.what} was wrong")
-        return time.monotonic() - began
+            raise Finding(f"{late} still running after {SOON:g} s")
 
     def case(self, number: int) -> str:
         rng = self.random(number)
         rank = rng.randrange(3)
         rotten = Rotten(rank, rng.randrange(self.sent[rank]), rng)
-        self._run(rotten)
+        self._run(rotten.put)
         return f"{rotten.what}: {self._judge(self.troupe.names[rank], rotten.what)}"
 
     def _judge(self, rogue: str, what: str) -> str:
