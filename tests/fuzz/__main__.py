@@ -84,11 +84,11 @@ def run_alone(names: list[str], material: Path, case: int) -> int:
 def go_on(name: str, folder: Path, material: Path, until: float, processes: int) -> State:
     """Run a campaign from where it was left until it is done or time is up. Every chunk is kept at once."""
     path = folder / f"{name}.json"
-    total = CAMPAIGNS[name](material, SEED).total()
-    state = State(name, SEED, total)
+    set_up(name, material)
+    state = State(name, SEED, _campaign.total())
     if path.exists():
         state = msgspec.json.decode(path.read_bytes(), type=State)
-        state.total = total
+        state.total = _campaign.total()
     for count, seconds, tally in tallies(name, material, state, until, processes):
         state.done += count
         state.seconds += seconds
@@ -108,7 +108,6 @@ def tallies(name: str, material: Path, state: State, until: float, processes: in
     starts = iter(range(state.done, state.total, chunk))
     parts = (range(start, min(start + chunk, state.total)) for start in starts)
     if processes == 1:
-        set_up(name, material)
         while time.monotonic() < until and (part := next(parts, None)) is not None:
             yield run_part(part)
         return
