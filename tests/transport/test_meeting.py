@@ -386,9 +386,23 @@ def tell_too_much(met, inbox):
         (control(Heartbeat(), lane=1), WrongSession),
         (control(Heartbeat(), length=1 << 62), WrongLength),
         (control(Heartbeat(), length=CONTROL_LIMIT + 1), WrongLength),
+        (control(Heartbeat(), 1, kind=2), WrongSequence),
+        (control(Heartbeat(), kind=2, session=bytes(15) + b"x"), WrongSession),
+        (control(Heartbeat(), kind=2, lane=1), WrongSession),
         *((control(bomb), WrongType) for bomb in BOMBS.values()),
     ],
-    ids=["garbage", "sequence", "session", "lane", "length", "a little too long", *BOMBS],
+    ids=[
+        "garbage",
+        "sequence",
+        "session",
+        "lane",
+        "length",
+        "a little too long",
+        "an array's sequence",
+        "an array's session",
+        "an array's lane",
+        *BOMBS,
+    ],
 )
 def test_what_is_no_frame_ends_the_waiting(raw, error):
     with one_of_two_is_there() as (mouth, _, future):
