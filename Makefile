@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-all test-pythons lint format docs bench clean
+.PHONY: demo fuzz test test-all test-pythons lint format docs bench clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -22,6 +22,9 @@ test-all: $(STAMP)      ## everything
 
 test-pythons: $(STAMP)  ## transport, study and estimator with every other Python that is promised and found here
 	.ci/pythons
+
+fuzz: $(STAMP)          ## goes on where it ended; FUZZ_MINUTES bounds it, FUZZ_OPTIONS=--fresh starts over
+	$(BIN)/python -m tests.fuzz --minutes $(or $(FUZZ_MINUTES),60) --processes $(or $(FUZZ_PROCESSES),2) $(FUZZ_OPTIONS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ssl
 import stat
 
+import msgspec
 import pytest
 import tomli_w
 from cryptography.hazmat.primitives import serialization
@@ -11,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
 from coterie.errors import InputError, StudyError
 from coterie.study.identity import (
+    check_identity,
     create_identity,
     derived_key,
     load_identity,
@@ -221,3 +224,14 @@ def test_keys_are_derived_for_one_purpose_from_one_key(tmp_path, alice):
     assert {len(one) for one in made} == {32}
     assert derived_key(keys[0], "one") in made
     assert name_of(alice.certificate) == "alice"
+
+
+def test_a_certificate_with_any_byte_changed_is_refused(tmp_path):
+    """Also where that makes it one of another version, or with a key of a kind that nobody knows."""
+    right = create_identity("alice", "127.0.0.1:7001", tmp_path)
+    der = ssl.PEM_cert_to_DER_cert(right.certificate)
+    for at in range(len(der)):
+        changed = ssl.DER_cert_to_PEM_cert(der[:at] + bytes([der[at] ^ 1]) + der[at + 1 :])
+        wrong = msgspec.structs.replace(right, certificate=changed)
+        with pytest.raises(StudyError, match="certificate"):
+            check_identity(wrong, "the study")

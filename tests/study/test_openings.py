@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from coterie.errors import FrameError, InputError, PeerLost
+from coterie.errors import FrameError, InputError, PeerLost, StudyError
 from coterie.sharing import Disclosure, Ledger, gate
 from coterie.study.audit import Audit, verify_audit
 from coterie.study.openings import EVERY, Openings, makes_count
@@ -184,6 +184,17 @@ def test_a_helper_that_says_something_else(desks):
 
 
 # -- in a run ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wrong", [b'"detaim"', b'"detail":7,"was"'], ids=["a name", "a type"])
+def test_an_opening_that_was_changed_in_the_log_is_named(desks, wrong):
+    """A byte of the log is another one when a run looks up what it has opened."""
+    desk = desks[0]
+    desk.ledger.record("centers", NAMES[1:], "the result", "x, y")
+    raw = desk.audit.path.read_bytes()
+    desk.audit.path.write_bytes(raw.replace(b'"detail"', wrong))
+    with pytest.raises(StudyError, match="line 1: the opening was changed"):
+        desk.audit.openings("the run")
 
 
 def openings(cast: Cast, name: str, what: str) -> list[dict]:

@@ -72,6 +72,7 @@ from tests.transport.network import (
     raw_accept,
     raw_dial,
     read_exactly,
+    wait_until,
 )
 
 pytestmark = pytest.mark.timeout(60)
@@ -235,6 +236,30 @@ def test_who_comes_twice_waits_until_the_first_is_gone():
     close_all(channels)
 
 
+def test_who_is_gone_before_it_is_answered_can_come_again(monkeypatch):
+    """A peer says hello and is killed. The one that is started in its place is let in, not told that it is in."""
+    honest, here, gone = meeting.hello, threading.Event(), []
+
+    def reset_first(*args: object) -> bytes:
+        here.wait(20)
+        while gone:
+            sock = gone.pop()
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            sock.close()
+        return honest(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(meeting, "hello", reset_first)
+    with waiting_meeting() as (met, _, future):
+        gone.append(dialled(met, hello(DUEL, 0, 1)))
+        here.set()
+        wait_until(lambda: not gone and not met.guests, "the end of the first")
+        with dialled(met, hello(DUEL, 0, 1)) as again:
+            header = Header.unpack(read_exactly(again, HEADER_BYTES), "Honest")
+            assert (header.kind, header.length) == (CONTROL, 0), "a hello, and no refusal"
+        with pytest.raises(PeerLost, match="Rogue"):
+            future.result(20)
+
+
 def test_who_finds_a_peer_busy_for_too_long_says_so():
     rogues, mine = Listener(), Listener()
     with held(1, [rogues, mine]) as busy, dialled(busy, hello(DUEL, 0, 1)) as first:
@@ -361,9 +386,23 @@ def tell_too_much(met, inbox):
         (control(Heartbeat(), lane=1), WrongSession),
         (control(Heartbeat(), length=1 << 62), WrongLength),
         (control(Heartbeat(), length=CONTROL_LIMIT + 1), WrongLength),
+        (control(Heartbeat(), 1, kind=2), WrongSequence),
+        (control(Heartbeat(), kind=2, session=bytes(15) + b"x"), WrongSession),
+        (control(Heartbeat(), kind=2, lane=1), WrongSession),
         *((control(bomb), WrongType) for bomb in BOMBS.values()),
     ],
-    ids=["garbage", "sequence", "session", "lane", "length", "a little too long", *BOMBS],
+    ids=[
+        "garbage",
+        "sequence",
+        "session",
+        "lane",
+        "length",
+        "a little too long",
+        "an array's sequence",
+        "an array's session",
+        "an array's lane",
+        *BOMBS,
+    ],
 )
 def test_what_is_no_frame_ends_the_waiting(raw, error):
     with one_of_two_is_there() as (mouth, _, future):

@@ -86,7 +86,7 @@ class Audit:
         for number, line in enumerate(_read(self.path).split(b"\n")[:-1], 1):
             entry = _entry(line, self.path, number)
             if entry.get("event") == "opening" and entry.get("run") == run:
-                found.append(msgspec.convert({name: entry[name] for name in Disclosure.__struct_fields__}, Disclosure))
+                found.append(_opening(entry, self.path, number))
         return found
 
     @contextlib.contextmanager
@@ -188,6 +188,13 @@ def _entry(line: bytes, path: Path, number: int | None) -> dict[str, Any]:
     except (ValueError, RecursionError):
         where = "the last line" if number is None else f"line {number}"
         raise StudyError(f"{path}, {where}, is not an entry of a log") from None
+
+
+def _opening(entry: dict[str, Any], path: Path, number: int) -> Disclosure:
+    try:
+        return msgspec.convert({name: entry[name] for name in Disclosure.__struct_fields__}, Disclosure)
+    except (KeyError, msgspec.ValidationError):
+        raise StudyError(f"{path}, line {number}: the opening was changed after it was written") from None
 
 
 def _read(path: Path) -> bytes:

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import tomli_w
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
@@ -118,7 +118,7 @@ def load_key(path: Path) -> str:
 def _private_key(text: str, path: Path | None = None) -> ec.EllipticCurvePrivateKey:
     try:
         key = serialization.load_pem_private_key(text.encode(), password=None)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, UnsupportedAlgorithm):
         raise StudyError(f"{path or 'the key'} is not a private key; `coterie identity create` makes one") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise StudyError(f"{path or 'the key'} is not an ECDSA key; `coterie identity create` makes one")
@@ -126,7 +126,10 @@ def _private_key(text: str, path: Path | None = None) -> ec.EllipticCurvePrivate
 
 
 def public_key(certificate: str) -> ec.EllipticCurvePublicKey:
-    key = x509.load_pem_x509_certificate(certificate.encode()).public_key()
+    try:
+        key = x509.load_pem_x509_certificate(certificate.encode()).public_key()
+    except (x509.InvalidVersion, UnsupportedAlgorithm) as error:
+        raise ValueError("not a certificate that can be used") from error
     if not isinstance(key, ec.EllipticCurvePublicKey):
         raise ValueError("not an ECDSA certificate")
     return key

@@ -44,7 +44,7 @@ def predict_rows(orders: Orders, voice: Voice | None = None) -> Path:
     if ready.rank:
         if orders.model is None:
             raise InputError("say which model with --model, such as results/model.json")
-        model = load_model(orders.model, ready.hash, ready.me.name)
+        model = load_model(orders.model, ready)
     if alone:
         if model is None or ready.rows is None:
             raise StudyError(f"the parties know the centres and predict alone; {ready.me.name} is not needed")

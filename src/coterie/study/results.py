@@ -22,10 +22,13 @@ from coterie.data.sinks import write_labels
 from coterie.errors import InputError, ProtocolError, StudyError
 from coterie.local.job import Kept
 from coterie.report.facts import Facts, Participant, facts_of, versions
+from coterie.ring import fractional_bits
+from coterie.study.agreement import Study
 from coterie.study.drafts import is_empty, remove_left_over, try_place
 from coterie.study.files import read_text, write_file
 from coterie.study.handshake import Agreed
-from coterie.study.prepare import Ready
+from coterie.study.policy import MOST_LEAST
+from coterie.study.prepare import Known, Ready
 
 __all__ = ["Model", "Spent", "check_out", "in_source_order", "load_model", "write_results"]
 
@@ -105,16 +108,44 @@ def _finished(folder: Path) -> tuple[object, object]:
     return manifest.get("study_hash"), manifest.get("purpose")
 
 
-def load_model(path: Path, study_hash: str, party: str) -> Model:
+def load_model(path: Path, known: Known) -> Model:
+    """A party's own model of this study; what it says twice, and what the study says as well, must agree."""
     try:
         model = msgspec.json.decode(read_text(path, "the model"), type=Model)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise StudyError(f"{path} is not a model: {error}") from None
-    if model.study_hash != study_hash:
+    if model.study_hash != known.hash:
         raise StudyError(f"{path} is a model of another study")
-    if model.party != party:
-        raise StudyError(f"{path} is the model of {model.party}; {party} has one of its own")
+    if model.party != known.me.name:
+        raise StudyError(f"{path} is the model of {model.party}; {known.me.name} has one of its own")
+    wrong = _wrong_with(model, known.study, known.rank)
+    if wrong:
+        raise StudyError(f"{path} was changed or damaged: its {wrong}; take the file as the run has written it")
     return model
+
+
+def _wrong_with(model: Model, study: Study, rank: int) -> str:
+    """What in a model cannot be, in this study; nothing, if all of it can."""
+    own = [study.column_names[l] for l in study.own_columns(rank)]
+    k, columns = study.clustering.clusters, study.data.columns
+    if (model.partition, model.clusters, model.columns) != (study.clustering.partition, k, own):
+        return "partition, clusters or columns are not those of the study"
+    shared = study.disclosures.centers == "shared"
+    held, width = (model.share, len(columns)) if shared else (model.centers, len(own))
+    least, beyond = (0, 1 << 64) if shared else (-(1 << 63), 1 << 63)
+    if held is None or (model.centers is None) != shared or (model.share is None) == shared:
+        return f"centres are not {study.disclosures.centers}, as the study has them"
+    if [len(row) for row in held] != [width] * k or not all(least <= v < beyond for row in held for v in row):
+        return f"centres are not {k} rows of {width} numbers"
+    if len(model.suppressed) not in (0, k) or not 1 <= model.least <= MOST_LEAST:
+        return "suppressed clusters or least cluster size make no sense"
+    low, high = [c.low for c in columns], [c.high for c in columns]
+    scaled = study.clustering.scale == "bounds"
+    try:
+        fractional_bits(low, high, study.column_names, 1, k, scaled, model.fractional_bits)
+    except InputError:
+        return "fractional bits do not fit the bounds of the study"
+    return ""
 
 
 def in_source_order(ready: Ready, labels: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -134,11 +134,12 @@ class Inbox:
                     self.sock.settimeout(self.patience)
             self.last = time.monotonic()
             header = self._header()
+            kind, length = header.kind, header.length  # what these must be, of an array, is known when it is due
+            expected = Header(kind, self.lane, self.sender, self.rank, self.session, self.due, length, Stamp())
+            header.check(expected, self.peer)
             if header.kind != CONTROL:
                 self.seen = header, None
                 return None
-            expected = Header(CONTROL, self.lane, self.sender, self.rank, self.session, self.due, 0, Stamp())
-            header.check(expected, self.peer)
             self.due += 1
             message = self._control(header)
             if isinstance(message, Abort):

@@ -475,8 +475,8 @@ class Meeting:
                 say(sock, self.world, self.rank, sender, Refusal(True, busy))
                 sock.close()
                 return
-            self.taken.add(one)
             sock.sendall(hello(self.world, header.lane, self.rank, sender))
+            self.taken.add(one)  # only now: if it is gone already, another process may come in its place
             self.accepted[one] = sock
             self._forget()
             self.changed.notify_all()
