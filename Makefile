@@ -17,8 +17,8 @@ demo: $(STAMP)          ## the paper's example between real processes, beside sc
 test: $(STAMP)          ## all but the slow tests
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
-test-all: $(STAMP)      ## everything
-	$(BIN)/python -m pytest -n 2
+test-all: $(STAMP)      ## everything; four at a time, since many of the slow ones wait
+	$(BIN)/python -m pytest -n 4
 
 test-pythons: $(STAMP)  ## transport, study and estimator with every other Python that is promised and found here
 	.ci/pythons

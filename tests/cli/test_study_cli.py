@@ -315,7 +315,7 @@ def test_json_of_everything_else(agreed, tmp_path):
     assert explained["hash"] == hash_
     assert set(explained["forecast"]) == {"lan", "wan"}
     checks = objects(coterie(*agreed.arguments("alice", "preflight"), "--json").out)
-    assert [one["event"] for one in checks] == ["check"] * 8 + ["ready"]
+    assert [one["event"] for one in checks] == ["check"] * 9 + ["ready"]
     assert checks[-1]["unseen"] == ["helper", "bob"]
 
 

@@ -36,6 +36,7 @@ SENDERS: dict[tuple[str, str], str] = {
     ("study/session.py", "abort"): "a role that stops says so, with the name of the error's type",
     ("study/session.py", "post"): "everybody says that it is done",
     ("study/openings.py:Openings._confirm", "post"): "the helper has logged an opening: a fixed word",
+    ("study/openings.py:everybody_has_saved", "post"): "the last checkpoint is kept: a fixed word",
     ("study/handshake.py", "post"): "greetings and the plan: public",
     ("study/handshake.py", "send"): "zeros, to measure a link",
     # The wire itself.
