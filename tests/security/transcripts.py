@@ -77,7 +77,8 @@ def assert_same_outputs(study: Study, one: Array, other: Array, coalition: set[i
     a, b = run_oracle(task, one), run_oracle(task, other)
     assert a.n_iter == b.n_iter
     assert a.inertia == b.inertia
-    assert np.array_equal(a.counts, b.counts)
+    for name in ("counts", "suppressed", "sizes"):
+        assert np.array_equal(getattr(a, name), getattr(b, name))
     if study.partition == "vertical" and a.centers is not None and b.centers is not None:
         columns = sorted({column for rank in coalition - {0} for column in task.layout.own_columns(rank)})
         assert np.array_equal(a.centers[:, columns], b.centers[:, columns])
@@ -94,7 +95,7 @@ def assert_same_results(one: Ran, other: Ran, coalition: set[int]) -> None:
         a, b = one.results[rank].outcome, other.results[rank].outcome
         for name in ("n_iter", "inertia", "disclosures"):
             assert getattr(a, name) == getattr(b, name), name
-        for name in ("centers", "rows", "labels", "counts", "suppressed"):
+        for name in ("centers", "rows", "labels", "counts", "suppressed", "sizes"):
             assert np.array_equal(getattr(a, name), getattr(b, name)), name
 
 
