@@ -189,7 +189,7 @@ class _Run:
         if self.rules is not None:
             centers, slots = self._closed(found, self.rules, out)
             labels = family.label(self.rows, centers)
-            called = np.zeros(self.k, np.int64) if out.all_closed else np.array(slots) + 1
+            called = _called(slots, out.all_closed)
             kept = family.arrange(centers, [slots.index(j) if j in slots else 0 for j in range(self.k)])
         out.kept = {"centers": kept} if self.rules is not None else {"centers": kept, "labels": labels}
         if task.centers == "revealed":
@@ -217,10 +217,9 @@ class _Run:
         if few is None:
             return family.arrange(centers, range(self.k)), list(range(self.k))
         out.suppressed = few.astype(np.bool_)
-        opened = [int(j) for j in np.flatnonzero(~out.suppressed)]
-        slots = opened + [opened[0] if opened else 0] * (self.k - len(opened))
+        slots = _open_first(out.suppressed)
         chosen = family.arrange(centers, slots)
-        return (chosen if opened else family.times(chosen, np.array(0))), slots
+        return (family.times(chosen, np.array(0)) if out.all_closed else chosen), slots
 
     def _open_sizes(self, labels: Secret, rules: Rules, slots: list[int], out: Outcome) -> None:
         """The sizes of the open clusters, to the nearest multiple of the least size."""
@@ -294,10 +293,11 @@ def predict(
     rows = family.table(own, task.layout)
     called = None
     if task.least > 1:
-        opened = list(range(task.clusters)) if closed is None else [int(j) for j in np.flatnonzero(~closed)]
-        slots = opened + [opened[0] if opened else 0] * (task.clusters - len(opened))
+        if closed is None:
+            closed = np.zeros(task.clusters, np.bool_)
+        slots = _open_first(closed)
         centers = family.arrange(centers, slots)
-        called = np.array(slots) + 1 if opened else np.zeros(task.clusters, np.int64)
+        called = _called(slots, bool(closed.all()))
     labels = family.label(rows, centers)
     out = Outcome(kept={"labels": labels})
     open_labels(family, task, labels, called, out)
@@ -333,6 +333,17 @@ def open_centers(family: Family, task: Task, centers: Secret, slots: list[int], 
         if opened is not None:
             out.center_columns, out.centers = columns, np.zeros((task.clusters, len(columns)), np.int64)
             out.centers[slots[:count]] = opened
+
+
+def _open_first(closed: NDArray[np.bool_]) -> list[int]:
+    """Which cluster's centre stands in each of k slots: the open ones first, then copies of the first of them."""
+    opened = [int(j) for j in np.flatnonzero(~closed)]
+    return opened + [opened[0] if opened else 0] * (len(closed) - len(opened))
+
+
+def _called(slots: list[int], all_closed: bool) -> Ints:
+    """What a row labelled by a slot is called, plus 1; 0 where every cluster is closed."""
+    return np.zeros(len(slots), np.int64) if all_closed else np.array(slots) + 1
 
 
 def _exact_sum(squares: Ints) -> int:
