@@ -39,7 +39,7 @@ def measured(p: int, protocol: Callable[..., Shared], *shapes: tuple[int, ...]) 
     """The traffic of one protocol alone, on shares of zeros."""
 
     def role(me: Party) -> Traffic:
-        zeros = [me.hollow(WORDS, s) if me.is_helper else me.shared(WORDS, WORDS.zeros(s)) for s in shapes]
+        zeros = [me.hollow(WORDS, s) if me.deals else me.shared(WORDS, WORDS.zeros(s)) for s in shapes]
         protocol(me, *zeros)
         return me.channel.traffic()
 

@@ -162,11 +162,11 @@ def plant(monkeypatch, method, extra):
 PLANTED = {
     "counts in every iteration": (
         "sums",
-        lambda family, result: family.open(result[1], family.me.world.data_ranks, "counts", "planted"),
+        lambda family, result: family.open(result[1], family.me.world.owners, "counts", "planted"),
     ),
     "labels under another name": (
         "label",
-        lambda family, result: family.open(result, family.me.world.data_ranks, "debugging", "planted"),
+        lambda family, result: family.open(result, family.me.world.owners, "debugging", "planted"),
     ),
     "centres to the helper": ("means", lambda family, result: family.open(result, [0], "centers", "planted")),
     "movement to one party": ("movement", lambda family, result: family.open(result, [2], "movement", "planted")),

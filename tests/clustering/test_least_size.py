@@ -54,12 +54,12 @@ def fitted(
 
     def role(me):
         block = None
-        if not me.is_helper:
+        if not me.deals:
             block = task.encoding.encode(blocks[me.rank - 1], task.layout.own_columns(me.rank), "")
         family = FAMILIES[protocol](me, task.problem)
         out = fit(family, task, block)
         out.disclosures = list(me.ledger.entries)
-        out.kept = {} if me.is_helper else {name: family.export(secret) for name, secret in out.kept.items()}
+        out.kept = {} if me.deals else {name: family.export(secret) for name, secret in out.kept.items()}
         return out
 
     names = ("P0", *(f"P{j + 1}" for j in range(p)))

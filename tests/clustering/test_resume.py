@@ -41,7 +41,7 @@ def fits(model, seed, resume=None):
 
     def role(me) -> tuple[Outcome, list[Point]]:
         block = None
-        if not me.is_helper:
+        if not me.deals:
             block = task.encoding.encode(blocks[me.rank - 1], task.layout.own_columns(me.rank), "")
         watch = Points()
         point = None if resume is None else resume[me.rank]

@@ -452,7 +452,7 @@ def test_a_channel_that_is_closed_neither_sends_nor_receives(connect):
 def short_lead(monkeypatch):
     """The helper may be ahead by less than one message."""
     for module in (memory, tls):
-        monkeypatch.setattr(module, "HELPER_AHEAD", 1 << 20)
+        monkeypatch.setattr(module, "DEALER_AHEAD", 1 << 20)
 
 
 def helper_runs_ahead(channel, count):

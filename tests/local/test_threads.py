@@ -34,7 +34,7 @@ def everybody_waits_for(culprit, error):
 
 
 def test_results_come_by_rank_the_helper_first():
-    assert run_threads(world(3), lambda me: (me.rank, me.is_helper)) == [(0, True), (1, False), (2, False), (3, False)]
+    assert run_threads(world(3), lambda me: (me.rank, me.deals)) == [(0, True), (1, False), (2, False), (3, False)]
 
 
 @pytest.mark.parametrize("lanes", [0, 2])
@@ -121,7 +121,7 @@ def test_a_helper_that_is_far_ahead_ends_with_the_others():
     def role(me):
         if me.rank == 1:
             raise ValueError
-        while me.is_helper:
+        while me.deals:
             me.channel.send(1, np.zeros(4 << 20, np.uint64))
 
     with pytest.raises(PartyFailed) as caught:

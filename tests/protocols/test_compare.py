@@ -23,7 +23,7 @@ def answers(p: int, width: int, x, r, beta, below_zero=None) -> tuple[Array, Ran
 
     def role(me: Party) -> Array | None:
         bits = me.dealt.bit_shares_of(FIELD, len(x), width, "x", lambda: x)
-        if me.is_helper:
+        if me.deals:
             return compare_at_helper(me, bits)
         return private_compare(me, bits, r, beta, below_zero)
 
@@ -97,7 +97,7 @@ def test_bits_serve_one_comparison():
     def role(me: Party) -> None:
         bits = me.dealt.bit_shares_of(FIELD, 1, 4, "x", lambda: np.array([3], np.uint64))
         r, beta = np.zeros(1, np.uint64), np.zeros(1, np.uint8)
-        if me.is_helper:
+        if me.deals:
             compare_at_helper(me, bits)
         else:
             private_compare(me, bits, r, beta)
@@ -111,4 +111,4 @@ def test_bits_serve_one_comparison():
 @pytest.mark.parametrize("kind", [np.uint8, np.uint64])
 def test_unblinding_is_exclusive_or(p, kind):
     beta = np.array([0, 0, 1, 1], kind)
-    assert compute(p, lambda me, b: b if me.is_helper else unblinded(b, beta), [0, 1, 0, 1])[0].tolist() == [0, 1, 1, 0]
+    assert compute(p, lambda me, b: b if me.deals else unblinded(b, beta), [0, 1, 0, 1])[0].tolist() == [0, 1, 1, 0]

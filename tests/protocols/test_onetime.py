@@ -55,7 +55,7 @@ def xor_splits(bits, p, seed=0):
 
 
 def mine(me, shares):
-    return None if me.is_helper else shares[me.rank - 1].copy()
+    return None if me.deals else shares[me.rank - 1].copy()
 
 
 # -- signs -------------------------------------------------------------------------------------------------------------

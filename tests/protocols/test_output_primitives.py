@@ -24,7 +24,7 @@ def opened(protocol: str, p: int, problem: Problem, operate, *parts: np.ndarray)
     def role(me):
         family = FAMILIES[protocol](me, problem)
         secrets = [
-            family.contribute(None if me.is_helper else shares[me.rank - 1].astype(np.int64), shares[0].shape)
+            family.contribute(None if me.deals else shares[me.rank - 1].astype(np.int64), shares[0].shape)
             for shares in splits
         ]
         return family.open(operate(family, *secrets), [1], "result", "a test")
@@ -103,7 +103,7 @@ def test_a_tally_counts_every_set(protocol, k, n):
 
     def role(me):
         family = FAMILIES[protocol](me, problem)
-        own = None if me.is_helper else layout.place(me.rank, x[layout.own_rows(me.rank)])
+        own = None if me.deals else layout.place(me.rank, x[layout.own_rows(me.rank)])
         labels = family.label(family.table(own, layout), family.public(centers))
         return family.open(family.tally(labels, sets), [1], "tally", "a test")
 

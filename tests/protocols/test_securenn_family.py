@@ -52,7 +52,7 @@ def check(p: int, problem: Problem, operate, *inputs) -> list[Ints]:
 
 def at_data_parties(family, counts: Ints) -> Ints | None:
     """Opened counts, as the helper has none of them."""
-    return None if isinstance(family, SecureNN) and family.me.is_helper else counts
+    return None if isinstance(family, SecureNN) and family.me.deals else counts
 
 
 # -- means ---------------------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ def test_contributions_add_up_and_every_share_is_fresh(p):
     parts = [np.full((4, 2), 10**j) for j in range(p)]
 
     def role(me: Party) -> list[Secret]:
-        own = None if me.is_helper else parts[me.rank - 1]
+        own = None if me.deals else parts[me.rank - 1]
         return [SecureNN(me, SMALL).contribute(own, (4, 2)) for _ in range(2)]
 
     ran = run(p, role)
@@ -221,8 +221,8 @@ def test_contributions_add_up_and_every_share_is_fresh(p):
 def test_a_kept_share_comes_back():
     def role(me: Party) -> Ints | None:
         family = SecureNN(me, SMALL)
-        value = family.contribute(None if me.is_helper else np.array([me.rank, -7]), (2,))
-        kept = None if me.is_helper else family.export(value)
+        value = family.contribute(None if me.deals else np.array([me.rank, -7]), (2,))
+        kept = None if me.deals else family.export(value)
         return family.open(family.restore(kept, (2,)), [1, 2, 3], "x", "a test")
 
     helper, *parties = run(3, role).results

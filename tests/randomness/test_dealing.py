@@ -28,9 +28,9 @@ def deal(p: int, ring: Ring, values: np.ndarray, times: int = 1) -> Ran:
     """Deal shares of the values, that only the helper knows, and take them."""
 
     def role(me: Party) -> list[np.ndarray] | None:
-        secret = (lambda: values) if me.is_helper else not_here
+        secret = (lambda: values) if me.deals else not_here
         dealt = [me.dealt.shares_of(ring, values.shape, "test", secret) for _ in range(times)]
-        return None if me.is_helper else [one.take() for one in dealt]
+        return None if me.deals else [one.take() for one in dealt]
 
     return run(p, role)
 
@@ -53,7 +53,7 @@ def some(ring: Ring, shape: tuple[int, ...] = (3, 50)) -> np.ndarray:
 def test_uniform_shares_add_up_to_what_the_helper_knows_and_nothing_travels(p, ring):
     def role(me: Party) -> list[np.ndarray]:
         dealt = [me.dealt.uniform(ring, (40, 3), "mask") for _ in range(2)]
-        return [one.value if me.is_helper else one.take() for one in dealt]
+        return [one.value if me.deals else one.take() for one in dealt]
 
     ran = run(p, role)
     for value, *shares in zip(*ran.results, strict=True):
@@ -64,7 +64,7 @@ def test_uniform_shares_add_up_to_what_the_helper_knows_and_nothing_travels(p, r
 
 
 def test_uniform_material_differs_from_entry_to_entry():
-    ran = run(2, lambda me: me.dealt.uniform(Words(64), (500,), "mask").value if me.is_helper else None)
+    ran = run(2, lambda me: me.dealt.uniform(Words(64), (500,), "mask").value if me.deals else None)
     assert len(np.unique(ran.results[0])) == 500
 
 
@@ -113,9 +113,9 @@ def test_bit_shares_add_up_to_the_bits(p, width):
     words = np.array([0, 1, 2**width - 1, 2 ** (width - 1), 2**width - 2], np.uint64)
 
     def role(me: Party) -> list[np.ndarray] | None:
-        secret = (lambda: words) if me.is_helper else not_here
+        secret = (lambda: words) if me.deals else not_here
         dealt = [me.dealt.bit_shares_of(field, 5, width, "bits", secret) for _ in range(p)]
-        return None if me.is_helper else [one.take() for one in dealt]
+        return None if me.deals else [one.take() for one in dealt]
 
     ran = run(p, role)
     expected = [[(int(word) >> b) & 1 for b in range(width)] for word in words]

@@ -278,7 +278,7 @@ def test_an_epoch_has_streams_of_its_own():
         assert first == again != later
 
 
-def test_the_helper_hears_nothing_of_the_common_secret():
+def test_the_dealer_hears_nothing_of_the_common_secret():
     """Data parties send each other two secrets, one of the pair and one in common; the helper one."""
     recordings: dict[int, Recording] = {}
 

@@ -149,7 +149,7 @@ def check_no_letters(ran: Ran) -> None:
             raise AssertionError(f"P{sender} posted a letter of {len(body)} bytes to P{receiver}")
 
 
-def check_helper_hears_notes_only(study: OneTimeStudy, ran: Ran) -> None:
+def check_dealer_hears_notes_only(study: OneTimeStudy, ran: Ran) -> None:
     """A note from P1 for every stop test, and not one array; nobody else sends or receives a note. No letters."""
     check_no_letters(ran)
     helper = ran.recordings[0]

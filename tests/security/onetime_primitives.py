@@ -126,9 +126,9 @@ def opened(ran: Ran, viewers: set[int]) -> list[Frame]:
     the sum is not. Nothing where data parties have sent each other different things.
     """
     first = min(viewers)
-    outsider = min(set(ran.recordings[first].world.data_ranks) - viewers)
+    outsider = min(set(ran.recordings[first].world.owners) - viewers)
     sequences = [[f for f in ran.recordings[v].sent if f.receiver == outsider] for v in sorted(viewers)]
-    for rank in set(ran.recordings[first].world.data_ranks) - viewers:
+    for rank in set(ran.recordings[first].world.owners) - viewers:
         sequences.append([f for f in ran.recordings[first].received if f.sender == rank])
     if len({tuple((f.array.dtype, f.array.nbytes) for f in frames) for frames in sequences}) > 1:
         return []
@@ -169,14 +169,14 @@ def check_view(primitive: Primitive, p: int, viewers: set[int]) -> None:
 
 def rows_of(me: Party, *values: int, count: int = N) -> Array | None:
     """This party's shares (rows, count) of rows of constants; None at the helper."""
-    if me.is_helper:
+    if me.deals:
         return None
     return constant_splits(WORDS, np.tile(np.array(values)[:, None], (1, count)), me.world.p)[me.rank - 1]
 
 
 def bits_of(me: Party, *bits: int, count: int = N) -> Array | None:
     """This party's XOR shares (rows, count / 64) of rows that are all 0 or all 1; None at the helper."""
-    if me.is_helper:
+    if me.deals:
         return None
     clear = np.repeat(-np.array(bits)[:, None], count // 64, axis=1).astype(np.uint64)
     pattern = np.uint64(0x5A5A5A5A5A5A5A5A)
@@ -187,7 +187,7 @@ def bits_of(me: Party, *bits: int, count: int = N) -> Array | None:
 
 def own_part(me: Party, layout: Layout, value: int) -> Array | None:
     """A table of which every cell is `value`: this party's cells of it."""
-    if me.is_helper:
+    if me.deals:
         return None
     return np.where(layout.own_cells(me.rank), value, 0)
 
@@ -275,14 +275,14 @@ def _sums(me: Party, value: int, bit: int) -> None:
 
 def _places(me: Party, count: int) -> None:
     look_up = open_places(me, shared(me, Words(8), np.full(N, count)), 255)
-    if not me.is_helper:
+    if not me.deals:
         look_up(reciprocal_table(255, 10))
 
 
 def _means(times: int = 1) -> Callable[..., None]:
     def role(me: Party, total: int, reciprocal: int, old: int) -> None:
         centers = centers_of(me, np.full((512, 4), old))
-        looked_up = None if me.is_helper else np.full(512, reciprocal if me.lead else 0, np.uint64)
+        looked_up = None if me.deals else np.full(512, reciprocal if me.lead else 0, np.uint64)
         for _ in range(times):
             sums = shared(me, Words(8), np.full((512, 4), total))
             mean_times_power(me, sums, looked_up, centers, 3, Words(16))
@@ -301,7 +301,7 @@ def _truncate(me: Party, value: int) -> None:
 def _arg_min(me: Party, *values: int) -> None:
     family = OneTime(me, Problem(N, len(values), (3,), 4096))
     parts = np.tile(values, (N, 1)) if me.lead else np.zeros((N, len(values)), np.int64)
-    family.arg_min(family.contribute(None if me.is_helper else parts, (N, len(values))))
+    family.arg_min(family.contribute(None if me.deals else parts, (N, len(values))))
 
 
 def _choose(me: Party, first: int, second: int) -> None:
@@ -353,7 +353,7 @@ PRIMITIVES = (
 def _open_labels(me: Party) -> Any:
     family = OneTime(me, Problem(4096, 3, (3,), 4096))
     parts = np.tile((5, 1, 7), (4096, 1)) if me.lead else np.zeros((4096, 3), np.int64)
-    closest = family.arg_min(family.contribute(None if me.is_helper else parts, (4096, 3)))
+    closest = family.arg_min(family.contribute(None if me.deals else parts, (4096, 3)))
     return family.open_parts(closest, [Part(..., [1])], "labels", "a test")[0]
 
 

@@ -62,13 +62,13 @@ def on_shares(ring: Ring, protocol: Callable[..., Any]) -> Callable[..., Any]:
 
 def _masked(me: Party, x: Shared) -> None:
     mask = me.dealt.uniform(x.ring, x.shape, "a mask")
-    if not me.is_helper:
+    if not me.deals:
         open_masked(me, (x, mask))
 
 
 def _compare(me: Party, x: Array, r: Array) -> None:
     bits = me.dealt.bit_shares_of(FIELD, len(x), 5, "bits", lambda: x)
-    if me.is_helper:
+    if me.deals:
         compare_at_helper(me, bits)
     else:
         private_compare(me, bits, r, common_bits(me, len(x), "a test"))
@@ -146,7 +146,7 @@ def check_answers_are_unrelated_to_what_was_dealt(primitive: Primitive, p: int) 
         masks: list[Array] = []
 
         def role(me: Party, which: int = which, masks: list[Array] = masks) -> None:
-            if me.is_helper:
+            if me.deals:
                 _note_masks(me, masks)
             primitive.role(me, *primitive.inputs[which])
 

@@ -22,7 +22,7 @@ from coterie.sharing import Party
 from coterie.transport import Metered, memory_channels
 from tests.security.fits import STUDIES as SECURENN
 from tests.security.fits import far
-from tests.security.onetime_fits import STUDIES, check_helper_hears_notes_only, check_no_letters, fitted
+from tests.security.onetime_fits import STUDIES, check_dealer_hears_notes_only, check_no_letters, fitted
 from tests.support import world
 
 NOTES, ARRAYS = frozenset({"note"}), frozenset({"array"})
@@ -97,9 +97,9 @@ def test_what_is_declared_cannot_be_widened():
 
 
 def test_what_the_families_declare():
-    assert OneTime.helper_hears == {"note"}
-    assert SecureNN.helper_hears == {"array"}
-    assert Family.helper_hears == frozenset()
+    assert OneTime.dealer_hears == {"note"}
+    assert SecureNN.dealer_hears == {"array"}
+    assert Family.dealer_hears == frozenset()
 
 
 # -- plants ------------------------------------------------------------------------------------------------
@@ -111,8 +111,8 @@ def posted_movement_share(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def indiscreet(self: OneTime, old: Any, new: Any) -> Any:
         moved = movement(self, old, new)
-        if self.me.is_helper:
-            for j in self.me.world.data_ranks:
+        if self.me.deals:
+            for j in self.me.world.owners:
                 self.me.channel.collect(j)
         else:
             self.me.channel.post(0, moved.share.tobytes())
@@ -147,7 +147,7 @@ def array_on_a_lane(monkeypatch: pytest.MonkeyPatch) -> None:
         def __init__(self, me: Party, purpose: str, *parts: Any) -> None:
             if purpose == "sums" and me.rank == 1:
                 me.channel.send(0, np.zeros(1, np.uint8))
-            if purpose == "sums" and me.is_helper:
+            if purpose == "sums" and me.deals:
                 me.channel.receive(1, np.uint8, (1,))
             super().__init__(me, purpose, *parts)
 
@@ -160,8 +160,8 @@ def letter_on_a_lane(monkeypatch: pytest.MonkeyPatch) -> None:
     words = table_module.block_words
 
     def indiscreet(me: Party, hot: Any, *rest: Any) -> Any:
-        if me.is_helper:
-            for j in me.world.data_ranks:
+        if me.deals:
+            for j in me.world.owners:
                 me.channel.collect(j)
         else:
             me.channel.post(0, hot[:1].tobytes())
@@ -210,10 +210,10 @@ def test_a_planted_leak_is_stopped_by_the_channel(monkeypatch, plant, name, refu
 @EACH
 def test_a_planted_leak_is_seen_in_the_recording(monkeypatch, plant, name, refused, seen):
     """With the channel's conduct switched off."""
-    monkeypatch.setattr(Metered, "begin_protocol", lambda self, helper_hears: None)
+    monkeypatch.setattr(Metered, "begin_protocol", lambda self, dealer_hears: None)
     plant(monkeypatch)
     with pytest.raises(AssertionError, match=seen):
-        check_helper_hears_notes_only(STUDIES[name], fitted(STUDIES[name]))
+        check_dealer_hears_notes_only(STUDIES[name], fitted(STUDIES[name]))
 
 
 def test_a_planted_letter_of_securenn_is_caught(monkeypatch):
@@ -221,8 +221,8 @@ def test_a_planted_letter_of_securenn_is_caught(monkeypatch):
 
     def indiscreet(self: SecureNN, old: Any, new: Any) -> Any:
         moved = movement(self, old, new)
-        if self.me.is_helper:
-            for j in self.me.world.data_ranks:
+        if self.me.deals:
+            for j in self.me.world.owners:
                 self.me.channel.collect(j)
         else:
             self.me.channel.post(0, moved.share.tobytes())
@@ -234,7 +234,7 @@ def test_a_planted_letter_of_securenn_is_caught(monkeypatch):
     monkeypatch.setattr(SecureNN, "movement", indiscreet)
     with pytest.raises(ProtocolError, match="no letter"):
         study.fit(data)
-    monkeypatch.setattr(Metered, "begin_protocol", lambda self, helper_hears: None)
+    monkeypatch.setattr(Metered, "begin_protocol", lambda self, dealer_hears: None)
     with pytest.raises(AssertionError, match="letter of 8 bytes to P0"):
         check_no_letters(study.fit(data))
 
@@ -248,10 +248,10 @@ def test_every_lane_keeps_to_the_protocol(monkeypatch, predicting):
     begun: list[tuple[int, int]] = []
     begin = Metered.begin_protocol
 
-    def noted(self: Metered, helper_hears: frozenset[str]) -> None:
+    def noted(self: Metered, dealer_hears: frozenset[str]) -> None:
         assert self.messages == 0
         begun.append((self.rank, self.lane))
-        begin(self, helper_hears)
+        begin(self, dealer_hears)
 
     monkeypatch.setattr(Metered, "begin_protocol", noted)
     if predicting:

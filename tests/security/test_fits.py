@@ -33,7 +33,7 @@ def test_a_planted_opening_of_the_counts_is_caught(monkeypatch):
     means = SecureNN.means
 
     def indiscreet(self, sums, counts, old):
-        self.open(counts, self.me.world.data_ranks, "counts", "curiosity")
+        self.open(counts, self.me.world.owners, "counts", "curiosity")
         return means(self, sums, counts, old)
 
     monkeypatch.setattr(SecureNN, "means", indiscreet)
@@ -45,7 +45,7 @@ def test_a_planted_extra_recipient_is_caught(monkeypatch):
     opening = SecureNN.open_parts
 
     def generous(self, value, parts, *args):
-        everybody = self.me.world.data_ranks
+        everybody = self.me.world.owners
         return opening(
             self, value, [part._replace(to=everybody) if len(part.to) == 1 else part for part in parts], *args
         )

@@ -16,7 +16,7 @@ def refusal_at(role) -> None:
     """The role must refuse, at P1, before anything of it has been sent."""
 
     def refused(me: Party) -> None:
-        if not me.is_helper:
+        if not me.deals:
             with pytest.raises(ProtocolError):
                 role(me)
 
@@ -42,7 +42,7 @@ def test_what_is_dealt_but_not_uniform_is_no_mask():
     def role(me: Party) -> None:
         x = shared(me, Words(4), np.full(4, 3))
         zero = me.dealt.shares_of(Words(4), (4,), "zero", lambda: np.zeros(4, np.uint64))
-        if not me.is_helper:
+        if not me.deals:
             with pytest.raises(ProtocolError):
                 open_masked(me, (x, zero))
 

@@ -25,8 +25,8 @@ from tests.security.onetime_fits import (
     STUDIES,
     OneTimeStudy,
     blobs,
+    check_dealer_hears_notes_only,
     check_discloses_what_is_allowed,
-    check_helper_hears_notes_only,
     check_labels_reach_holders_only,
     check_no_frame_is_sent_twice,
     fitted,
@@ -48,8 +48,8 @@ def fit(request) -> tuple[OneTimeStudy, Ran]:
     return study, fitted(study)
 
 
-def test_the_helper_hears_notes_and_receives_no_array(fit):
-    check_helper_hears_notes_only(*fit)
+def test_the_dealer_hears_notes_and_receives_no_array(fit):
+    check_dealer_hears_notes_only(*fit)
 
 
 def test_labels_reach_the_holders_of_a_row_only(fit):
@@ -200,7 +200,7 @@ def test_a_planted_opening_of_the_counts_is_caught(monkeypatch):
     means = OneTime.new_means
 
     def indiscreet(self, rows, labels, old):
-        self.open(self.sums(rows, labels)[1], self.me.world.data_ranks, "counts", "curiosity")
+        self.open(self.sums(rows, labels)[1], self.me.world.owners, "counts", "curiosity")
         return means(self, rows, labels, old)
 
     monkeypatch.setattr(OneTime, "new_means", indiscreet)

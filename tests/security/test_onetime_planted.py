@@ -113,7 +113,7 @@ def check_material_serves_once() -> None:
     def role(me: Party) -> None:
         step = Step(me, "a test", {"m": words(8, width=8), "unread": words(8, width=8)}, {"v": words(8, width=8)})
         mask = step.free("m")
-        if me.is_helper:
+        if me.deals:
             step.correct("v", mask)
             step.send()
             return
@@ -275,7 +275,7 @@ def test_labels_opened_to_everybody_are_caught(monkeypatch, name):
 
     def generous(self: OneTime, value: Any, parts: list[Part], what: str, reason: str) -> Any:
         if what == "labels":
-            parts = [Part(part.index, self.me.world.data_ranks, part.detail) for part in parts]
+            parts = [Part(part.index, self.me.world.owners, part.detail) for part in parts]
         return opening(self, value, parts, what, reason)
 
     monkeypatch.setattr(OneTime, "open_parts", generous)

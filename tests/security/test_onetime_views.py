@@ -98,7 +98,7 @@ def test_what_fills_a_frame_up_is_zero(count, width):
     ring = Words(width)
 
     def role(me: Party) -> None:
-        if not me.is_helper:
+        if not me.deals:
             rubbish = [np.full(1 << size, 0xA5, np.uint8) for size in range(3, 9)]  # for np.empty to find again
             del rubbish
             open_words(me, Masked(ring.encode(np.full(count, -1))), width)()

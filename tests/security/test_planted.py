@@ -96,7 +96,7 @@ def test_a_zero_sharing_with_the_recipient_alone_is_caught(monkeypatch):
     """Every party shares zero with P1 only, who then can take all of it off again."""
 
     def star(me: Party, ring: Ring, shape: Shape, purpose: str) -> Array:
-        others = [j for j in me.world.data_ranks if j != me.rank and 1 in (j, me.rank)]
+        others = [j for j in me.world.owners if j != me.rank and 1 in (j, me.rank)]
         share = ring.zeros(shape)
         for j in others:
             common = ring.sample(me.streams.pair(j, purpose), shape)
@@ -163,7 +163,7 @@ def check_masks_serve_once() -> None:
     def role(me: Party) -> None:
         x = shared(me, Words(4), np.full(8, 3))
         mask = me.dealt.uniform(x.ring, x.shape, "a mask")
-        if not me.is_helper:
+        if not me.deals:
             open_masked(me, (x, mask))
             with pytest.raises(MaterialReused):
                 open_masked(me, (x + x, mask))

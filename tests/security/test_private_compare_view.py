@@ -50,7 +50,7 @@ def check_view(p: int, case: Case) -> None:
     shares = shares_of_bits(case.x, p)
 
     def role(me: Party) -> Array | None:
-        if me.is_helper:
+        if me.deals:
             return compare_at_helper(me, Dealt(FIELD, (COUNT, BITS), "bits", None, None))
         bits = Dealt(FIELD, (COUNT, BITS), "bits", shares[me.rank - 1].copy(), None)
         r = np.full(COUNT, case.r % (1 << BITS), np.uint64)

@@ -107,7 +107,7 @@ def role(me):
     ring = Words(8)
     step = Step(me, "a test", {"m": words(4, width=8), "n": words(4, width=8)}, {"v": words(4, width=8)})
     mask, uniform = step.free("m"), me.dealt.uniform(ring, (4,), "a mask")
-    if me.is_helper:
+    if me.deals:
         refuses(ProtocolError, "a correction with a part missing is not sent", step.send)
         step.correct("v", mask)
         step.send()

@@ -149,17 +149,17 @@ def address_used_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def letters_to_the_helper(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every party posts its raw share of the movement to the helper; the channel lets it."""
-    monkeypatch.setattr(Metered, "begin_protocol", lambda self, helper_hears: None)
+    monkeypatch.setattr(Metered, "begin_protocol", lambda self, dealer_hears: None)
     posted_movement_share(monkeypatch)
 
 
 def bit_to_the_helper(monkeypatch: pytest.MonkeyPatch) -> None:
     """P1 tells the helper a bit of its own row; the channel lets it."""
-    monkeypatch.setattr(Metered, "begin_protocol", lambda self, helper_hears: None)
+    monkeypatch.setattr(Metered, "begin_protocol", lambda self, dealer_hears: None)
     table = OneTime.table
 
     def indiscreet(self: OneTime, own: Any, holding: Any) -> Any:
-        if self.me.is_helper:
+        if self.me.deals:
             self.me.channel.hear(1)
         if self.me.lead:
             self.me.channel.tell(0, bool(own[3, 0] > own[4, 0]))

@@ -105,7 +105,7 @@ def condition(streams: Streams, viewers: set[int], byte: int) -> None:
             condition(one, viewers, byte)
         return made
 
-    streams.common = lambda purpose: unless_known(set(streams.world.data_ranks), common(purpose))
+    streams.common = lambda purpose: unless_known(set(streams.world.owners), common(purpose))
     streams.pair = lambda other, purpose: unless_known({streams.rank, other}, pair(other, purpose))
     streams.dealt = lambda party, purpose: unless_known({0, party}, dealt(party, purpose))
     streams.for_blocks = blocks

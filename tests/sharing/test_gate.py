@@ -28,7 +28,7 @@ def on_shared(p: int, ring: Ring, values, role) -> Ran:
 @pytest.mark.parametrize("ring", RINGS, ids=repr)
 def test_zero_shares_add_up_to_zero_and_are_fresh(p, ring):
     def role(me: Party) -> list[np.ndarray]:
-        return [] if me.is_helper else [zero_shares(me, ring, (40, 2), "test") for _ in range(2)]
+        return [] if me.deals else [zero_shares(me, ring, (40, 2), "test") for _ in range(2)]
 
     ran = run(p, role)
     for shares in zip(*ran.results[1:], strict=True):
@@ -41,7 +41,7 @@ def test_zero_shares_add_up_to_zero_and_are_fresh(p, ring):
 @pytest.mark.parametrize("p", [3, 5])
 def test_fewer_than_all_zero_shares_say_nothing(p):
     """The sum of any p - 1 differs from entry to entry: one party's share is missing."""
-    ran = run(p, lambda me: None if me.is_helper else zero_shares(me, WORDS, (200,), "test"))
+    ran = run(p, lambda me: None if me.deals else zero_shares(me, WORDS, (200,), "test"))
     for missing in range(p):
         others = [share for j, share in enumerate(ran.results[1:]) if j != missing]
         assert len(np.unique(WORDS.sum(np.stack(others), 0))) == 200
@@ -53,7 +53,7 @@ def test_fewer_than_all_zero_shares_say_nothing(p):
 def masked_opening(me: Party, x: Shared) -> tuple[np.ndarray | None, np.ndarray | None]:
     """What is opened at a data party, the mask at the helper."""
     mask = me.dealt.uniform(x.ring, x.shape, "mask")
-    if me.is_helper:
+    if me.deals:
         return None, mask.value
     return open_masked(me, (x, mask))[0], None
 
@@ -73,7 +73,7 @@ def test_the_value_less_its_mask_is_opened_to_all_data_parties(p, ring):
 def test_several_values_are_opened_in_one_round():
     def role(me: Party, x: Shared) -> list[np.ndarray]:
         masks = [me.dealt.uniform(WORDS, shape, "mask") for shape in ((6,), (2, 3))]
-        if me.is_helper:
+        if me.deals:
             return [mask.value for mask in masks]
         return open_masked(me, (x, masks[0]), (x.reshape(2, 3) * 2, masks[1]))
 
@@ -94,7 +94,7 @@ def test_a_masked_opening_is_no_disclosure():
 def test_a_mask_is_consumed():
     def role(me: Party, x: Shared) -> None:
         mask = me.dealt.uniform(WORDS, x.shape, "mask for life")
-        if not me.is_helper:
+        if not me.deals:
             open_masked(me, (x, mask))
             open_masked(me, (x, mask))
 
@@ -105,7 +105,7 @@ def test_a_mask_is_consumed():
 def test_a_mask_serves_one_value_of_an_opening():
     def role(me: Party, x: Shared) -> None:
         mask = me.dealt.uniform(WORDS, x.shape, "mask")
-        if not me.is_helper:
+        if not me.deals:
             open_masked(me, (x, mask), (x + 1, mask))
 
     with pytest.raises(MaterialReused):
@@ -119,7 +119,7 @@ def test_a_mask_that_does_not_fit_is_refused_and_nothing_is_sent(ring, shape):
 
     def role(me: Party, x: Shared) -> str:
         mask = me.dealt.uniform(ring, shape, "mask")
-        if me.is_helper:
+        if me.deals:
             return "does not fit"
         with pytest.raises(ProtocolError) as caught:
             open_masked(me, (x, mask))
@@ -133,7 +133,7 @@ def test_a_mask_that_does_not_fit_is_refused_and_nothing_is_sent(ring, shape):
 def test_a_mask_of_another_ring_is_refused():
     def role(me: Party, x: Shared) -> None:
         mask = me.dealt.uniform(Words(32), x.shape, "mask")
-        if not me.is_helper:
+        if not me.deals:
             with pytest.raises(ProtocolError):
                 open_masked(me, (x, mask))
 
@@ -143,7 +143,7 @@ def test_a_mask_of_another_ring_is_refused():
 def test_what_is_not_uniform_is_no_mask():
     def role(me: Party, x: Shared) -> None:
         dealt = me.dealt.shares_of(WORDS, x.shape, "zeros", lambda: WORDS.zeros(x.shape))
-        if not me.is_helper:
+        if not me.deals:
             with pytest.raises(ProtocolError, match="zeros is not uniform"):
                 open_masked(me, (x, dealt))
 
@@ -246,7 +246,7 @@ def test_parts_go_to_their_own_recipients_in_one_round(p):
 
 def wide(p: int, parts: list[int]) -> Ran:
     def role(me: Party):
-        part = 0 if me.is_helper else parts[me.rank - 1]
+        part = 0 if me.deals else parts[me.rank - 1]
         return open_wide(me, part, "inertia", "a test"), me.ledger.entries
 
     return run(p, role)

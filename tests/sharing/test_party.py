@@ -15,7 +15,7 @@ WORDS = Words(64)
 
 
 def test_roles():
-    ran = run(3, lambda me: (me.rank, me.is_helper, me.lead, me.world.p))
+    ran = run(3, lambda me: (me.rank, me.deals, me.lead, me.world.p))
     assert ran.results == [(0, True, False, 3), (1, False, True, 3), (2, False, False, 3), (3, False, False, 3)]
 
 
@@ -30,7 +30,7 @@ def test_taken_material_is_a_share_at_a_party_and_a_shape_at_the_helper():
 def masked_block(me: Party, block: int) -> tuple[int, bytes]:
     """A round of its own for every block: open a masked number."""
     mask = me.dealt.uniform(WORDS, (4,), "mask")
-    if me.is_helper:
+    if me.deals:
         return block, mask.value.tobytes()
     x = me.shared(WORDS, np.full(4, block, np.uint64) if me.lead else WORDS.zeros((4,)))
     (opened,) = open_masked(me, (x, mask))

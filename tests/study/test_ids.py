@@ -31,7 +31,7 @@ def compared(
         family = FAMILIES[protocol](me, Problem(3, 2, (1 << 10,)))
         same = True
         try:
-            module.compare_ids(family, None if me.is_helper else Rows(np.zeros((3, 1)), ids[me.rank - 1], "here"))
+            module.compare_ids(family, None if me.deals else Rows(np.zeros((3, 1)), ids[me.rank - 1], "here"))
         except DataError:
             same = False
         return same, [entry.what for entry in me.ledger.entries]
@@ -90,8 +90,8 @@ def test_a_tag_that_is_not_masked_is_noticed(monkeypatch):
         return any(tag in frame for tag in tags for frame in frames)
 
     def careless(self, own, shape):
-        others = [j for j in self.me.world.data_ranks if j != self.me.rank]
-        if not self.me.is_helper:
+        others = [j for j in self.me.world.owners if j != self.me.rank]
+        if not self.me.deals:
             for other in others:
                 self.me.channel.send(other, own.view(np.uint64))
             for other in others:

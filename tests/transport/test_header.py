@@ -248,5 +248,5 @@ def test_bytes_of_an_array_that_lies_in_one_piece_are_not_copied():
 
 def test_the_world_knows_its_ranks():
     assert WORLD.p == 2
-    assert list(WORLD.data_ranks) == [1, 2]
+    assert list(WORLD.owners) == [1, 2]
     assert WORLD.peers(1) == [0, 2]

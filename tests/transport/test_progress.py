@@ -48,7 +48,7 @@ def test_the_limit_on_progress_is_thirty_times_the_patience():
 
 
 def test_a_helper_does_not_wait_for_ever_for_a_party_that_reads_nothing(monkeypatch):
-    monkeypatch.setattr(tls, "HELPER_AHEAD", 1 << 20)
+    monkeypatch.setattr(tls, "DEALER_AHEAD", 1 << 20)
     helper, party = tls_channels(DUEL, patience=10.0, progress=0.5)
 
     def deal():

@@ -169,7 +169,7 @@ def _parts(k: int) -> Iterator[tuple[str, str, tuple[int, int]]]:
 
     def labels(me: Party) -> None:
         family = OneTime(me, Problem(9, k, (1000, 1000)))
-        own = None if me.is_helper else np.zeros((9, 2), np.int64)
+        own = None if me.deals else np.zeros((9, 2), np.int64)
         rows = family.table(own, Layout("vertical", 9, 2, columns=((0,), (1,))))
         centers = family.public(np.zeros((k, 2), np.int64))
         me.channel.mark_iteration()
@@ -195,7 +195,7 @@ def _zeros(me: Party, first: tuple[int, ...], second: tuple[int, ...]) -> tuple[
     from coterie.ring import Words
 
     words = Words(64)
-    if me.is_helper:
+    if me.deals:
         return me.hollow(words, first), me.hollow(words, second)
     return me.shared(words, words.zeros(first)), me.shared(words, words.zeros(second))
 

@@ -56,4 +56,4 @@ def new_centers(family: Family, task: Task, rows: Secret, labels: Secret, old: S
 
 
 def open_counts(family: Family, counts: Secret) -> Ints | None:
-    return family.open(counts, family.me.world.data_ranks, "counts", COUNTS)
+    return family.open(counts, family.me.world.players, "counts", COUNTS)

@@ -114,7 +114,7 @@ class _Run:
     # -- where a fit can be taken up again ---------------------------------------------------------------
 
     def _held(self, value: Secret) -> Held | None:
-        return None if self.me.is_helper else self.family.export(value)
+        return None if not self.me.serves else self.family.export(value)
 
     def _point(self, begun: Point, iteration: int, centers: Held | None, best: _Found | None) -> Point:
         return Point(begun.start, iteration, begun.most, centers, None if best is None else self._held_of(best))
@@ -225,7 +225,7 @@ class _Run:
         """The sizes of the open clusters, to the nearest multiple of the least size."""
         family, count = self.family, out.open_clusters(self.k)
         sizes = rounded_sizes(family, rules.least, family.tally(labels, rules.sets.whole))
-        part = Part(slice(0, count), self.me.world.data_ranks, f"multiples of {rules.least}")
+        part = Part(slice(0, count), self.me.world.owners, f"multiples of {rules.least}")
         (opened,) = family.open_parts(sizes, [part], "sizes", RESULT)
         if opened is not None:
             out.sizes = np.zeros(self.k, np.int64)
@@ -251,7 +251,7 @@ class _Run:
                 sums, counts = (family.times(value, np.array(0)) for value in (sums, counts))
             objective = family.objective(sums, counts, centers)
             rounded = family.truncate(family.add(objective, self._shifted(self._own_squares(out), fine)), shift - fine)
-        opened = family.open(rounded, self.me.world.data_ranks, "inertia", RESULT)
+        opened = family.open(rounded, self.me.world.owners, "inertia", RESULT)
         if opened is not None and not out.all_closed:
             out.inertia = task.encoding.squared(int(opened[0]), shift)
 
@@ -316,7 +316,7 @@ def open_labels(family: Family, task: Task, labels: Secret, called: Ints | None,
     for (rows, _), opened in zip(groups, family.open_parts(index, parts, "labels", RESULT), strict=True):
         if opened is not None:
             known[rows], found[rows] = True, opened - first
-    if not me.is_helper:
+    if me.owns:
         out.rows, out.labels = known, found[known]
 
 

@@ -138,7 +138,7 @@ def small_clusters(family: Family, rules: Rules, made: Secret, final: Secret) ->
         lenient = np.tile(np.repeat(rules.lenient.astype(np.int64), clusters), 2)
         small = family.subtract(small, family.times(family.at_most(values, 0), lenient))
     closed = family.any_of(small, clusters)
-    return family.open(closed, family.me.world.data_ranks, "suppression bits", SMALL)
+    return family.open(closed, family.me.world.players, "suppression bits", SMALL)
 
 
 def grid_of(encoding: FixedPoint, resolution: Mapping[str, float], least: int) -> tuple[int, ...]:

@@ -41,7 +41,7 @@ def svk_means(
         # lines 2 to 5: distances, each party its own part; ArgMin; the labels to every data party
         part = None if own is None or centers is None else local_distances(own, centers)
         closest = family.arg_min(family.contribute(part, shape))
-        labels = family.open(closest, me.world.data_ranks, "labels", LABELS)
+        labels = family.open(closest, me.world.owners, "labels", LABELS)
         moved = None
         if own is not None and labels is not None and centers is not None:  # lines 6 to 9
             old, centers = centers, local_means(own, labels, centers)

@@ -31,7 +31,7 @@ def elementwise_product(me: Party, x: Shared, y: Shared) -> Shared:
     a = me.dealt.uniform(ring, x.shape, "product a")
     b = me.dealt.uniform(ring, y.shape, "product b")
     c = me.dealt.shares_of(ring, x.shape, "product c", lambda: ring.mul(a.value, b.value))
-    if me.is_helper:
+    if me.deals:
         return me.hollow(ring, x.shape)
     e, f = open_masked(me, (x, a), (y, b))
     return x * f + y * e + me.taken(c) - ring.mul(e, f)
@@ -48,7 +48,7 @@ def square(me: Party, x: Shared) -> Shared:
     ring = _words(x)
     a = me.dealt.uniform(ring, x.shape, "square a")
     c = me.dealt.shares_of(ring, x.shape, "square c", lambda: ring.mul(a.value, a.value))
-    if me.is_helper:
+    if me.deals:
         return me.hollow(ring, x.shape)
     (e,) = open_masked(me, (x, a))
     return x * ring.add(e, e) + me.taken(c) - ring.mul(e, e)
@@ -64,7 +64,7 @@ def matrix_product(me: Party, x: Shared, y: Shared) -> Shared:
     a = me.dealt.uniform(ring, x.shape, "matrix a")
     b = me.dealt.uniform(ring, y.shape, "matrix b")
     c = me.dealt.shares_of(ring, shape, "matrix c", lambda: ring.matmul(a.value, b.value))
-    if me.is_helper:
+    if me.deals:
         return me.hollow(ring, shape)
     e, f = open_masked(me, (x, a), (y, b))
     own = ring.add(ring.matmul(x.share, f), ring.matmul(e, y.share))

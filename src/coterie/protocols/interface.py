@@ -111,14 +111,14 @@ class Family(ABC):
     #: How cluster sums become means, by what happens to the counts: what the oracle must reproduce.
     divisions: ClassVar[dict[str, Division]]
     #: The kinds of messages that the helper is sent while the protocols run: "array", "note".
-    helper_hears: ClassVar[frozenset[str]] = frozenset()
+    dealer_hears: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, me: Party, problem: Problem) -> None:
         self.me, self.problem = me, problem
 
     def begin(self) -> None:
         """Call first: from here on roles send what this family declares and nothing else."""
-        self.me.begin_protocol(self.helper_hears)
+        self.me.begin_protocol(self.dealer_hears)
 
     # -- into secrecy ------------------------------------------------------------------------------------
 

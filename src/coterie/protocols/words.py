@@ -17,7 +17,7 @@ WORDS = Words(64)
 
 def contributed(me: Party, own: Ints | None, shape: tuple[int, ...]) -> Shared:
     """What a party holds is its share; a fresh sharing of zero on top makes every share uniform."""
-    if me.is_helper:
+    if me.deals:
         return me.hollow(WORDS, shape)
     share = WORDS.zeros(shape) if own is None else WORDS.encode(own)
     return me.shared(WORDS, WORDS.add(share, zero_shares(me, WORDS, shape, "input")))
@@ -25,7 +25,7 @@ def contributed(me: Party, own: Ints | None, shape: tuple[int, ...]) -> Shared:
 
 def known(me: Party, values: Ints) -> Shared:
     """A value that the data parties all know: P1's share is the value."""
-    if me.is_helper:
+    if me.deals:
         return me.hollow(WORDS, np.shape(values))
     return me.shared(WORDS, WORDS.encode(values) if me.lead else WORDS.zeros(np.shape(values)))
 

@@ -6,9 +6,9 @@ stream is used once, and holders who run the same program stay in step without t
 
 holders     who can expand it
 private     this party alone
-pair i-j    two data parties
-dealt j     the helper and data party j
-common      all data parties, never the helper
+pair i-j    two players, that is, neither of them the dealer
+dealt j     the dealer and player j
+common      all players, never the dealer
 """
 
 from __future__ import annotations
@@ -109,12 +109,12 @@ class Streams:
             raise MaterialReused("a block has no blocks or phases of its own: their addresses would repeat")
 
     def dealt_run(self, party: int) -> Stream:
-        """One long stream of the helper and a party for all steps of this phase and block, read on from where
+        """One long stream of the dealer and a party for all steps of this phase and block, read on from where
         the last step stopped: both ends read the same amounts in the same order. Setting up a stream for every
         step would take longer than what small steps compute."""
         run = self._runs.get(party)
         if run is None:
-            run = self._runs[party] = self._at(_pair(0, party), f"run|{self._phase}|{self._block}")
+            run = self._runs[party] = self._at(f"dealt {party}", f"run|{self._phase}|{self._block}")
         return run
 
     def new_value(self) -> int:
@@ -124,9 +124,9 @@ class Streams:
         return self._values
 
     def lasting(self, party: int, value: int, block: int) -> Stream:
-        """A stream of the helper and one party that both may expand again: the mask of a block of one
+        """A stream of the dealer and one party that both may expand again: the mask of a block of one
         value, for life (PROTOCOLS.md 1.3). Its address lies outside phases and steps."""
-        return self._at(_pair(0, party), f"lasting|{value}|{block}")
+        return self._at(f"dealt {party}", f"lasting|{value}|{block}")
 
     def private(self, purpose: str) -> Stream:
         return self._next("private", purpose)
@@ -135,12 +135,12 @@ class Streams:
         return self._next("common", purpose)
 
     def pair(self, other: int, purpose: str) -> Stream:
-        if 0 in (self.rank, other):
-            raise ProtocolError("a pair's stream is for two data parties; the helper would know it")
-        return self._next(_pair(self.rank, other), purpose)
+        if self.world.dealer in (self.rank, other):
+            raise ProtocolError("a pair's stream is for two players; the dealer would know it")
+        return self._next(_holders(self.world, self.rank, other), purpose)
 
     def dealt(self, party: int, purpose: str) -> Stream:
-        return self._next(_pair(0, party), purpose)
+        return self._next(f"dealt {party}", purpose)
 
     def _next(self, holders: str, purpose: str) -> Stream:
         step = self._steps[holders]
@@ -152,34 +152,35 @@ class Streams:
         return Stream(HKDFExpand(hashes.SHA256(), 16, info).derive(self._secrets[holders]))
 
 
-def _pair(a: int, b: int) -> str:
+def _holders(world: World, a: int, b: int) -> str:
     low, high = sorted((a, b))
-    return f"dealt {high}" if low == 0 else f"pair {low}-{high}"
+    return f"dealt {high}" if low == world.dealer else f"pair {low}-{high}"
 
 
 def agree(channel: Channel, entropy: Entropy, epoch: int = 0) -> Streams:
     """Agree on the secrets of this session, one message each way between every two roles.
 
-    Both ends contribute to a pair's secret, all data parties to the common one, so that a secret is
+    Both ends contribute to a pair's secret, all players to the common one, so that a secret is
     fresh if one of its holders is. Nothing is stored.
     """
     world, rank = channel.world, channel.rank
-    data = [other for other in world.peers(rank) if other != 0] if rank else []
+    players = [] if rank == world.dealer else world.players
     own_common = entropy.draw(SECRET_BYTES)
     own = {other: entropy.draw(SECRET_BYTES) for other in world.peers(rank)}
     for other in world.peers(rank):
-        message = own[other] + (own_common if other in data else b"")
+        message = own[other] + (own_common if other in players else b"")
         channel.send(other, np.frombuffer(message, np.uint8))
     secrets = {"private": _derive(world, "private", entropy.draw(SECRET_BYTES))}
     common = {rank: own_common}
     for other in world.peers(rank):
-        length = SECRET_BYTES * (2 if other in data else 1)
+        length = SECRET_BYTES * (2 if other in players else 1)
         theirs = channel.receive(other, np.uint8, (length,))[0].tobytes()
         low, high = (own[other], theirs[:SECRET_BYTES]) if rank < other else (theirs[:SECRET_BYTES], own[other])
-        secrets[_pair(rank, other)] = _derive(world, _pair(rank, other), low + high)
+        holders = _holders(world, rank, other)
+        secrets[holders] = _derive(world, holders, low + high)
         common[other] = theirs[SECRET_BYTES:]
-    if rank:
-        secrets["common"] = _derive(world, "common", b"".join(common[j] for j in world.data_ranks))
+    if players:
+        secrets["common"] = _derive(world, "common", b"".join(common[j] for j in players))
     return Streams(world, rank, secrets, epoch)
 
 

@@ -41,7 +41,7 @@ def zero_shares(me: Party, ring: Ring, shape: Shape, purpose: str) -> Array:
     a uniform one beyond what the sum says.
     """
     share = ring.zeros(shape)
-    for other in me.world.data_ranks:
+    for other in me.world.servers:
         if other != me.rank:
             common = ring.sample(me.streams.pair(other, f"zero for {purpose}"), shape)
             share = ring.add(share, common) if me.rank < other else ring.sub(share, common)
@@ -61,7 +61,7 @@ def open_masked(me: Party, *masked: tuple[Shared, Dealt]) -> list[Array]:
         if x.shape != a.shape or x.ring != a.ring:
             raise ProtocolError(f"a mask of shape {a.shape} does not fit a value of shape {x.shape}")
         shares.append(x.ring.sub(x.share, a.take()))
-    others = [j for j in me.world.data_ranks if j != me.rank]
+    others = [j for j in me.world.servers if j != me.rank]
     for j in others:
         for share in shares:
             me.channel.send(j, share)
@@ -133,11 +133,11 @@ def receive_masked(me: Party, owner: int, count: int) -> NDArray[np.uint64]:
 
 def _send(me: Party, array: Array, to: Sequence[int] | None) -> list[int]:
     """Send to the recipients, and return from whom to receive: nobody, if this party is no recipient."""
-    recipients = me.world.data_ranks if to is None else to
+    recipients = me.world.servers if to is None else to
     for j in recipients:
         if j != me.rank:
             me.channel.send(j, array)
-    return [j for j in me.world.data_ranks if j != me.rank] if me.rank in recipients else []
+    return [j for j in me.world.servers if j != me.rank] if me.rank in recipients else []
 
 
 def open_to(
@@ -175,7 +175,7 @@ def open_parts(
 def _open(me: Party, parts: Sequence[tuple[Shared, Sequence[int]]], what: str) -> list[Array | None]:
     own: list[Array] = []
     for value, to in parts:
-        if me.is_helper:
+        if me.deals:
             own.append(value.ring.zeros(value.shape))
             continue
         own.append(value.ring.add(value.share, zero_shares(me, value.ring, value.shape, f"opening {what}")))
@@ -187,7 +187,7 @@ def _open(me: Party, parts: Sequence[tuple[Shared, Sequence[int]]], what: str) -
         if me.rank not in to:
             results.append(None)
             continue
-        for j in me.world.data_ranks:
+        for j in me.world.servers:
             if j != me.rank:
                 total = value.ring.add(total, me.channel.receive(j, value.ring.dtype, value.shape)[0])
         results.append(total)
@@ -200,9 +200,9 @@ def open_wide(me: Party, part: int, what: str, reason: str) -> int | None:
     For totals too large for the ring, such as the inertia of millions of rows. Zero-sharing is over
     Z_2^128, so that only the sum is learnt.
     """
-    to = list(me.world.data_ranks)
+    to = list(me.world.servers)
     me.ledger.record(what, tuple(me.world.names[j] for j in to), reason)
-    if me.is_helper:
+    if me.deals:
         return None
     words = Words(64)
     for j in to:

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Party:
-    """P0 (the helper) or one of P1..Pp, with its channel, its randomness and its ledger."""
+    """One who takes part, in the roles that its world gives it, with its channel, its randomness and its ledger."""
 
     channel: Metered
     streams: Streams
@@ -41,32 +41,43 @@ class Party:
         return self.channel.rank
 
     @property
-    def is_helper(self) -> bool:
-        return self.rank == 0
+    def owns(self) -> bool:
+        """Whether it brings data."""
+        return self.rank in self.world.owners
+
+    @property
+    def serves(self) -> bool:
+        """Whether it holds shares and computes."""
+        return self.rank in self.world.servers
+
+    @property
+    def deals(self) -> bool:
+        """Whether it deals randomness to those who serve."""
+        return self.rank == self.world.dealer
 
     @property
     def lead(self) -> bool:
-        """P1, who adds public values."""
-        return self.rank == 1
+        """The first who serves; it adds public values."""
+        return self.rank == self.world.servers[0]
 
     def shared(self, ring: Ring, share: Array) -> Shared:
         """This role's end of a shared value."""
         return Shared(ring, share, self.lead)
 
     def hollow(self, ring: Ring, shape: Shape) -> Shared:
-        """The helper's end of a shared value."""
+        """The end of a shared value at one who holds no share of it."""
         return Shared(ring, hollow(shape), False)
 
     def taken(self, material: Dealt) -> Shared:
         """Dealt material as a shared value, consumed."""
-        if self.is_helper:
+        if self.deals:
             return self.hollow(material.ring, material.shape)
         return self.shared(material.ring, material.take())
 
-    def begin_protocol(self, helper_hears: frozenset[str]) -> None:
+    def begin_protocol(self, dealer_hears: frozenset[str]) -> None:
         """From here on this role sends and takes what the family declares and nothing else, on every lane."""
         for channel in (self.channel, *self.lanes):
-            channel.begin_protocol(helper_hears)
+            channel.begin_protocol(dealer_hears)
 
     def in_blocks(self, count: int, work: Callable[[Party, int], T]) -> Callable[[], list[T]]:
         """Start work(party, block) for each block on the lanes, side by side; call what is returned to

@@ -47,7 +47,7 @@ def compare_ids(family: Family, rows: Rows | None) -> None:
     me = family.me
     pairs = me.world.p - 1
     own: NDArray[np.int64] | None = None
-    if not me.is_helper:
+    if me.owns:
         if rows is None:
             raise DataError("a data party has no rows to compare the ids of")
         key = me.streams.common("ids").read(32).tobytes()
@@ -61,7 +61,7 @@ def compare_ids(family: Family, rows: Rows | None) -> None:
     differences = family.contribute(own, (pairs * WORDS,))
     both = family.join([differences, family.times(differences, np.array(-1))])
     differ = family.any_of(family.at_most(both, -1), 1)
-    opened = family.open(differ, me.world.data_ranks, "equal ids", REASON)
+    opened = family.open(differ, me.world.players, "equal ids", REASON)
     if opened is not None and opened[0]:
         where = "" if rows is None else f" Those of {me.world.names[me.rank]} are in {rows.source}."
         raise DataError(

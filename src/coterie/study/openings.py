@@ -76,7 +76,7 @@ class Openings:
 
     def _confirm(self) -> None:
         if self.talk.rank == 0:
-            for party in self.talk.world.data_ranks:
+            for party in self.talk.world.owners:
                 self.talk.post(party, LOGGED)
         elif self.talk.collect(0) != LOGGED:
             helper = self.talk.world.names[0]

@@ -58,7 +58,7 @@ def run_study(orders: Orders, voice: Voice | None = None) -> Path:
             outcome = fit(family, agreed.task, block, watch, point)
             outcome.disclosures = audit.openings(agreed.run)
             outcome.traffic = me.channel.traffic()
-            kept = {} if me.is_helper else {"centers": family.export(outcome.kept["centers"])}
+            kept = {} if not me.serves else {"centers": family.export(outcome.kept["centers"])}
             outcome.kept = {}
             return outcome, kept
 

@@ -78,21 +78,46 @@ class Stamp(NamedTuple):
 
 @dataclass(frozen=True)
 class World:
-    """Who takes part: names by rank, the helper's first; and the session they are in."""
+    """Who takes part, by rank, in which role, and the session they are in.
+
+    Whoever *owns* data has a rank from 1 on. Rank 0 is for the one who owns none, and vacant (an empty name) where
+    there is nobody like that. Who *serves* holds shares and computes: all owners, unless `serving` says who. The one
+    at rank 0 *deals* randomness if it does not serve.
+    """
 
     names: tuple[str, ...]
     session: bytes = bytes(16)
+    serving: tuple[int, ...] = ()
 
     @property
     def p(self) -> int:
+        """How many own data."""
         return len(self.names) - 1
 
     @property
-    def data_ranks(self) -> range:
+    def ranks(self) -> range:
+        """Everybody."""
+        return range(0 if self.names[0] else 1, len(self.names))
+
+    @property
+    def owners(self) -> range:
         return range(1, len(self.names))
 
+    @property
+    def servers(self) -> Sequence[int]:
+        return self.serving or self.owners
+
+    @property
+    def dealer(self) -> int | None:
+        return 0 if self.names[0] and 0 not in self.serving else None
+
+    @property
+    def players(self) -> list[int]:
+        """Everybody but the dealer."""
+        return [rank for rank in self.ranks if rank != self.dealer]
+
     def peers(self, rank: int) -> list[int]:
-        return [other for other in range(len(self.names)) if other != rank]
+        return [other for other in self.ranks if other != rank]
 
 
 class Header(NamedTuple):

@@ -39,8 +39,8 @@ __all__ = ["MemoryChannel", "memory_channels"]
 
 C = TypeVar("C", bound=Control)
 
-#: How many bytes the helper may be ahead of a party.
-HELPER_AHEAD = 64 << 20
+#: How many bytes the dealer may be ahead of a party.
+DEALER_AHEAD = 64 << 20
 #: Seconds for which a peer is watched that another one blames.
 WATCH = 1.0
 
@@ -183,7 +183,6 @@ class MemoryChannel(Channel):
 
 
 def memory_channels(world: World, patience: float | None = None, lane: int = 0) -> list[MemoryChannel]:
-    """A channel for every rank, all connected, on one lane."""
-    ranks = range(len(world.names))
-    pipes = {(i, j): _Pipe(HELPER_AHEAD if i == 0 else None) for i in ranks for j in ranks if i != j}
-    return [MemoryChannel(world, rank, pipes, patience, lane) for rank in ranks]
+    """A channel for everybody, in the order of ranks, all connected, on one lane."""
+    pipes = {(i, j): _Pipe(DEALER_AHEAD if i == world.dealer else None) for i in world.ranks for j in world.peers(i)}
+    return [MemoryChannel(world, rank, pipes, patience, lane) for rank in world.ranks]

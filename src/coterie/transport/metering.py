@@ -4,10 +4,10 @@ cross it while a protocol runs.
 Rounds are the longest chain of dependent messages, measured with logical clocks: a message is stamped
 one later than all that its sender had received before, and a receiver's clock moves to the stamp. Two
 clocks run side by side. `rounds_with_dealing` counts every message, as the paper's table does. `rounds`
-leaves out one-way dealt messages, which the helper sends without having to wait for anybody.
+leaves out one-way dealt messages, which the dealer sends without having to wait for anybody.
 
 Before a protocol begins, roles exchange keys and letters. From `begin_protocol` on nobody posts or collects a
-letter, and the helper is sent, and takes, only the kinds of messages that the protocol family declares.
+letter, and the dealer is sent, and takes, only the kinds of messages that the protocol family declares.
 """
 
 from __future__ import annotations
@@ -92,32 +92,33 @@ class Metered(Channel):
         self.bytes_sent = 0
         self.tallies: dict[str, Tally] = {}
         self._marks: list[Stamp] = []
-        self._helper_hears: frozenset[str] | None = None  # None: no protocol has begun
+        self._dealer_hears: frozenset[str] | None = None  # None: no protocol has begun
 
-    def begin_protocol(self, helper_hears: frozenset[str]) -> None:
-        """From here on a protocol runs: no letters, and to the helper only the kinds given, "array" or "note".
+    def begin_protocol(self, dealer_hears: frozenset[str]) -> None:
+        """From here on a protocol runs: no letters, and to the dealer only the kinds given, "array" or "note".
 
         Whatever else a role tries raises ProtocolError, at the sender before anything leaves, and at the receiver
         before anything is taken.
         """
-        if not helper_hears <= {"array", "note"}:
-            raise ProtocolError("a protocol may declare arrays and notes to the helper, and nothing else")
-        if self._helper_hears not in (None, helper_hears):
+        if not dealer_hears <= {"array", "note"}:
+            raise ProtocolError("a protocol may declare arrays and notes to the dealer, and nothing else")
+        if self._dealer_hears not in (None, dealer_hears):
             raise ProtocolError("a protocol that declares something else has begun on this channel")
-        self._helper_hears = helper_hears
+        self._dealer_hears = dealer_hears
 
     def _keep_to_protocol(self, kind: str, sender: int, receiver: int) -> None:
-        """Arrays go everywhere but to the helper; the helper is sent what is declared, and notes by P1 alone."""
-        if self._helper_hears is None or (kind == "array" and receiver != 0):
+        """Arrays go everywhere but to the dealer; the dealer is sent what is declared, and notes by P1 alone."""
+        to_dealer = receiver == self.world.dealer
+        if self._dealer_hears is None or (kind == "array" and not to_dealer):
             return
-        if receiver != 0 or kind not in self._helper_hears or (kind == "note" and sender != 1):
+        if not to_dealer or kind not in self._dealer_hears or (kind == "note" and sender != 1):
             names = self.world.names
             raise ProtocolError(
                 f"the protocol that runs declares no {kind} from {names[sender]} to {names[receiver]}; it was refused"
             )
 
     def send(self, to: int, array: Array, stamp: Stamp = Stamp(), *, dealt: bool = False) -> None:  # noqa: ARG002, B008
-        """`dealt`: a one-way message of the helper that depends on nothing it has received."""
+        """`dealt`: a one-way message of the dealer that depends on nothing it has received."""
         self._keep_to_protocol("array", self.rank, to)
         rounds = -1 if dealt else self.clock.rounds + 1
         self.inner.send(to, array, Stamp(rounds, self.clock.with_dealing + 1))

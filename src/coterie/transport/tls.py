@@ -53,7 +53,7 @@ __all__ = ["LOOK", "Inbox", "Outbox", "TlsChannel", "farewell", "time_to_watch"]
 C = TypeVar("C", bound=Control)
 
 #: How many bytes the helper may be ahead of a party, beyond what TCP holds.
-HELPER_AHEAD = 32 << 20
+DEALER_AHEAD = 32 << 20
 #: Bytes handed to OpenSSL at once.
 CHUNK = 1 << 18
 #: Seconds between two looks at the peers while one of them is waited for.
@@ -84,7 +84,7 @@ class Outbox:
         self.sock, self.session = sock, world.session
         self.rank, self.to, self.lane = rank, to, lane
         self.waits = set[int]() if waits is None else waits
-        self.heartbeat, self.limit = BEAT * patience, HELPER_AHEAD if rank == 0 else None
+        self.heartbeat, self.limit = BEAT * patience, DEALER_AHEAD if rank == world.dealer else None
         self.sequence = 0
         self.pending: deque[memoryview[Any]] = deque()
         self.backlog = 0

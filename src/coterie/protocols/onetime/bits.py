@@ -80,7 +80,7 @@ def bit_products(me: Party, x: Words | None, words: int, terms: Terms, purpose: 
     bound = {"products": bits(terms.monomials, words)} if terms.monomials else {}
     step = Step(me, purpose, free, bound)
     masks = step.free("masks")
-    if me.is_helper:
+    if me.deals:
         if bound:
             xor_products(masks, terms.members, terms.degrees, step.target("products"))
             step.send()

@@ -58,7 +58,7 @@ def mask_centers(me: Party, centers: Centers) -> None:
     k, d = centers.value.shape
     step = Step(me, "centers", {"B": words(k, d, width=64)}, {"BB": words(k, width=64)})
     b = step.free("B")
-    if me.is_helper:
+    if me.deals:
         step.correct("BB", (b * b).sum(axis=1, dtype=np.uint64))
         step.send()
         centers._mask = CenterMask(b[:0], b, b[:0, 0])
@@ -78,7 +78,7 @@ def movement(me: Party, old: Centers, new: Centers) -> Shared:
     step = Step(me, "movement", {}, {"bb": words(1, width=64)})
     ring = old.value.ring
     b = new.mask.b - old.mask.b
-    if me.is_helper:
+    if me.deals:
         step.correct("bb", (b * b).sum(dtype=np.uint64).reshape(1))
         step.send()
         return me.hollow(ring, (1,))

@@ -67,7 +67,7 @@ class OneTime(Family):
 
     name = "onetime"
     divisions: ClassVar[dict[str, Division]] = {"secret": "reciprocal", "revealed": "reciprocal"}
-    helper_hears = frozenset({"note"})
+    dealer_hears = frozenset({"note"})
 
     @property
     def score_width(self) -> int:
@@ -100,7 +100,7 @@ class OneTime(Family):
         """What a party holds of a row is its share of it."""
         assert isinstance(rows, Table)
         me, shape = self.me, (len(numbers), self.problem.columns)
-        if me.is_helper:
+        if me.deals:
             return Centers(me.hollow(WORDS, shape))
         share = WORDS.zeros(shape)
         for i, number in enumerate(numbers):
@@ -164,7 +164,7 @@ class OneTime(Family):
             rows = shared.share[edges[b] : edges[b] + size]
             numbers = -(-len(rows) // 64) * 64
             z = None
-            if not here.is_helper:
+            if not here.deals:
                 z = np.zeros((k, numbers), np.uint64)
                 z[:, : len(rows)] = rows.T
             return one_hot(here, z, k, numbers, self.score_width, self.schedule), None
@@ -181,7 +181,7 @@ class OneTime(Family):
         me, k = self.me, self.problem.clusters
         width = (k if numbers is not None else max(k - 1, 0)).bit_length()
         called = np.arange(k) if numbers is None else numbers
-        if me.is_helper:
+        if me.deals:
             return me.hollow(BITS, (held.n, width))
         out = np.zeros((held.n, width), np.uint8)
         for block, hot in zip(held.blocks, held.hot, strict=True):
@@ -210,7 +210,7 @@ class OneTime(Family):
         held, k = _labels(labels), self.problem.clusters
         self._turn_to_words(held)
         by_kind = np.zeros((sets.members.shape[1], k), np.uint64)
-        for block, h in zip(held.blocks, [] if self.me.is_helper else held.words or [], strict=False):
+        for block, h in zip(held.blocks, [] if self.me.deals else held.words or [], strict=False):
             kinds = sets.kind_of[block.rows]
             for kind in np.unique(kinds):
                 by_kind[kind, :-1] += h[:, np.flatnonzero(kinds == kind)].sum(axis=1, dtype=np.uint64)
@@ -220,7 +220,7 @@ class OneTime(Family):
     def _last_from_others(self, counted: Bulk, sizes: Ints) -> Shared:
         """[t] (sets, k) modulo 2^u: the last cluster has what is left of each set."""
         me, u = self.me, Words(self.sum_width)
-        if me.is_helper:
+        if me.deals:
             return me.hollow(u, counted.shape)
         public = sizes.view(np.uint64) if me.lead else np.zeros(len(sizes), np.uint64)
         counted[:, -1] = public - counted[:, :-1].sum(axis=1, dtype=np.uint64)
@@ -250,7 +250,7 @@ class OneTime(Family):
 
         def gather() -> Shared:
             parts = wait()
-            if self.me.is_helper:
+            if self.me.deals:
                 return self.me.hollow(u, (k, table.holding.d))
             total = np.zeros((k, table.holding.d), np.uint64)
             for part in parts:
@@ -274,7 +274,7 @@ class OneTime(Family):
         before, problem = _centers(old), self.problem
         mask_centers(self.me, before)
         looked_up = None
-        if not self.me.is_helper:
+        if not self.me.deals:
             looked_up = look_up(reciprocal_table(problem.rows, problem.reciprocal_bits))
         y = mean_times_power(self.me, sums(), looked_up, before, problem.reciprocal_bits)
         return Centers(truncate(self.me, y, problem.reciprocal_bits))
@@ -297,7 +297,7 @@ class OneTime(Family):
         """1 - [threshold < value], each as a bit: (m, 1)."""
         value = lift(self.me, _shared(values)) if _shared(values).ring != WORDS else _shared(values)
         less = self._less(value, known(self.me, np.full(value.size, threshold)))
-        if self.me.is_helper:
+        if self.me.deals:
             return self.me.hollow(BITS, (value.size, 1))
         return self.me.shared(BITS, less ^ np.uint8(self.me.lead))
 
@@ -305,11 +305,11 @@ class OneTime(Family):
         """By the product of their complements, four at a time; one round a level."""
         me, held = self.me, _shared(bits)
         rows, words = held.size // into, -(-into // 64)
-        x = None if me.is_helper else pack_rows(held.share.reshape(rows, into) ^ np.uint8(me.lead), words)
+        x = None if me.deals else pack_rows(held.share.reshape(rows, into) ^ np.uint8(me.lead), words)
         while rows > 1:
             x = bit_products(me, x, words, fours(rows), "any")()
             rows = -(-rows // 4)
-        if me.is_helper or x is None:
+        if me.deals or x is None:
             return me.hollow(BITS, (into, 1))
         return me.shared(BITS, unpack_rows(x, into).T ^ np.uint8(me.lead))
 
@@ -317,19 +317,19 @@ class OneTime(Family):
         """<right < left> for each of m values, (m, 1)."""
         (m,) = left.shape
         numbers, z = -(-m // 64) * 64, None
-        if not self.me.is_helper:
+        if not self.me.deals:
             z = np.zeros((2, numbers), np.uint64)
             z[0, :m], z[1, :m] = left.share, right.share
         sign = signs_of_differences(self.me, z, np.array([0]), np.array([1]), numbers, 64)
-        if self.me.is_helper:
+        if self.me.deals:
             return np.empty((m, 1), np.uint8)
         return unpack_rows(sign, m).T
 
     def open_stop_bit(self, movement: Secret, threshold: int, reason: str) -> bool:
         """The bit is opened among the data parties; P1 tells the helper, which receives no array."""
         me = self.me
-        bit = open_to(me, self.at_most(movement, threshold), me.world.data_ranks, "stop bit", reason, told=(0,))
-        if me.is_helper:
+        bit = open_to(me, self.at_most(movement, threshold), me.world.servers, "stop bit", reason, told=(0,))
+        if me.deals:
             return me.channel.hear(1)
         stop = opened_stop_bit(bit)
         if me.lead:
@@ -346,7 +346,7 @@ class OneTime(Family):
         """By one bit, <second < first>: words are selected by it, one-hot bits multiplied with it."""
         me = self.me
         other = self._less(_shared(first), _shared(second))
-        word = None if me.is_helper else np.where(other[0, 0], ONES, np.uint64(0))  # the bit, 64 times
+        word = None if me.deals else np.where(other[0, 0], ONES, np.uint64(0))  # the bit, 64 times
         return [self._chosen(word, a, b) for a, b in pairs]
 
     def _chosen(self, word: Any, a: Secret, b: Secret) -> Secret:
@@ -358,20 +358,20 @@ class OneTime(Family):
             for block, mine, theirs in zip(a.blocks, a.hot, other.hot, strict=True):
                 count = self.problem.clusters * block.numbers // 64
                 rows = None
-                if not me.is_helper:
+                if not me.deals:
                     rows = np.stack([(mine ^ theirs).reshape(-1), np.full(count, word)])
                 product = bit_products(me, rows, count, terms, "choice")()
-                hot.append(mine if me.is_helper else mine ^ product.reshape(mine.shape))
+                hot.append(mine if me.deals else mine ^ product.reshape(mine.shape))
             return Labels(a.blocks, a.n, hot, None)
         left, right = _shared(a), _shared(b)
         numbers = -(-left.size // 64) * 64
         bit = both = None
-        if not me.is_helper:
+        if not me.deals:
             bit = np.full((1, numbers // 64), word)
             both = np.zeros((2, numbers), np.uint64)
             both[:, : left.size] = left.share.reshape(-1), right.share.reshape(-1)
         product = select_words(me, bit, both, np.array([0]), np.array([1]), numbers, 64)()
-        if me.is_helper:
+        if me.deals:
             return self._wrapped(left)
         return self._wrapped(me.shared(WORDS, left.share + product[0, : left.size].reshape(left.shape)))
 

@@ -145,12 +145,12 @@ def one_hot(me: Party, z: Words | None, clusters: int, numbers: int, width: int,
     """
     per_row = numbers // 64
     lead = ONES if me.lead else np.uint64(0)
-    hot = np.empty((0, per_row), np.uint64) if me.is_helper else np.full((clusters, per_row), lead)
+    hot = np.empty((0, per_row), np.uint64) if me.deals else np.full((clusters, per_row), lead)
     levels = bracket(clusters, schedule)
     for level in levels:
         last = level is levels[-1]
         signs = signs_of_differences(me, z, level.left, level.right, numbers, width)
-        if me.is_helper:
+        if me.deals:
             for stage in level.stages:
                 bit_products(me, None, per_row, stage.terms, "winners")
             if level.joined is not None:
@@ -226,7 +226,7 @@ def select_words(
         {"rho words": words(rows, numbers, width=width), "rho m": words(rows, numbers, width=width)},
     )
     rho, m = step.free("rho"), step.free("m")
-    if me.is_helper:
+    if me.deals:
         clear = np.unpackbits(rho.view(np.uint8), bitorder="little").reshape(rows, numbers).astype(np.uint64)
         step.correct("rho words", clear)
         step.correct("rho m", clear * m)

@@ -58,7 +58,7 @@ def open_places(me: Party, counts: Shared, rows: int) -> Callable[[Words], Words
     (k,), m = counts.shape, table_bits(rows)
     step = Step(me, "places", {"s": words(k, width=m)}, {"e": bits(k, (1 << m) // 64)})
     s = step.free("s")
-    if me.is_helper:
+    if me.deals:
         hot = np.zeros((k, (1 << m) // 64), np.uint64)
         hot[np.arange(k), s >> np.uint64(6)] = ONE << (s & np.uint64(63))
         step.correct("e", hot)
@@ -107,7 +107,7 @@ def mean_times_power(
     )
     rho, r = step.free("rho"), step.free("R")
     places = np.arange(count, dtype=np.uint64)
-    if me.is_helper:
+    if me.deals:
         clear = (rho[:, None] >> places) & ONE
         top = r >> np.uint64(u - 1)
         quotient = clear[:, None, :-1]
@@ -148,7 +148,7 @@ def lift(me: Party, x: Shared, wide: WordRing = RING) -> Shared:
     bound = {"R words": words(*shape, width=wide.width), "R top": words(*shape, width=wide.width)}
     step = Step(me, "lift", {"R": words(*shape, width=u)}, bound)
     r = step.free("R")
-    if me.is_helper:
+    if me.deals:
         step.correct("R words", r)
         step.correct("R top", r >> np.uint64(u - 1))
         step.send()
@@ -207,7 +207,7 @@ def truncate(me: Party, x: Shared, g: int) -> Shared:
     r, masks = step.free("R"), step.free("masks")
     low = np.uint64((1 << g) - 1)
     shifts = np.arange(digits, dtype=np.uint64) * np.uint64(8)
-    if me.is_helper:
+    if me.deals:
         step.correct("high", r >> np.uint64(g))
         step.correct("top", r >> np.uint64(w - 1))
         step.correct("tables", _thermometers(((r & low)[:, None] >> shifts) & np.uint64(255)))

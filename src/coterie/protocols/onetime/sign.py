@@ -73,7 +73,7 @@ def combine_digits(me: Party, less: Words | None, equal: Words | None, count: in
     """<is the whole less> from <less> and <equal> of each digit, (digits, count) words; a round a level."""
     for level in tree_of(digits):
         assert level.terms is not None
-        if me.is_helper:
+        if me.deals:
             bit_products(me, None, count, level.terms, purpose)
             continue
         assert less is not None
@@ -118,7 +118,7 @@ def signs_of_differences(
         {"tables": shorts(digits, total), "msb": bits(count)},
     )
     r = step.free("R")
-    if me.is_helper:
+    if me.deals:
         msb = np.empty(count, np.uint64)
         thermometer(r, digits, 3, step.target("tables"))
         words_to_bits(r, width - 1, msb)

@@ -71,9 +71,9 @@ class Step:
         self._free = free
         self._receiver = me.dealt.next_receiver(sizes[1]) if bound else 0
         self._taken: set[str] = set()
-        if me.is_helper:
+        if me.deals:
             self._free_runs, self._other_runs = [], []
-            for j in me.world.data_ranks:
+            for j in me.world.servers:
                 stream = me.streams.dealt_run(j)
                 self._free_runs.append(stream.read(sizes[0]))
                 if bound and j != self._receiver:

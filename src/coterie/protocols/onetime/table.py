@@ -67,7 +67,7 @@ def enter(me: Party, own: Ints | None, holding: Holding, size: int) -> Table:
     """
     plain = blocks_of(holding, me.world.p, size)
     number = me.streams.new_value()
-    if me.is_helper:
+    if me.deals:
         return Table(number, plain, holding, np.zeros(holding.d, np.uint64))
     assert own is not None
     for block in plain:  # all of one's own first: nobody waits for anybody
@@ -134,7 +134,7 @@ def block_scores(me: Party, table: Table, block: Block, centers: Centers, width:
     k = centers.clusters
     step = Step(me, "scores", {}, {"AB": words(k, block.numbers, width=width)})
     minus_two = np.uint64(2**64 - 2)
-    if me.is_helper:
+    if me.deals:
         product = np.zeros((k, block.numbers), np.uint64)
         b = centers.mask.b * minus_two
         two_products(NOTHING, b, _masks(me, table, block), b, product)
@@ -161,7 +161,7 @@ def block_words(me: Party, hot: Words, block: Block, clusters: int, width: int) 
         {"rho words": words(rows, block.numbers, width=width)},
     )
     rho = step.free("rho")
-    if me.is_helper:
+    if me.deals:
         clear = np.unpackbits(rho.view(np.uint8), bitorder="little").reshape(rows, block.numbers)
         step.correct("rho words", clear.astype(np.uint64))
         step.send()
@@ -185,7 +185,7 @@ def block_sums(me: Party, table: Table, block: Block, h: Words, clusters: int, w
     rows, d = clusters - 1, table.holding.d
     step = Step(me, "sums", {"U": raw_words(rows, block.numbers)}, {"UA": words(rows, d, width=width)})
     u = step.free("U")
-    if me.is_helper:
+    if me.deals:
         product = np.zeros((rows, d), np.uint64)
         two_sums(NOTHING, u, _masks(me, table, block), u, product)
         step.correct("UA", product)

@@ -51,7 +51,7 @@ def private_compare(me: Party, x: Dealt, r: Array, beta: Array, below_zero: Arra
 @metered("PrivateCompare")
 def compare_at_helper(me: Party, x: Dealt) -> Array:
     """The helper's side of PrivateCompare, step 4: 1 where there is a zero."""
-    messages = np.stack([me.channel.receive(j, np.uint8, x.shape)[0] for j in me.world.data_ranks])
+    messages = np.stack([me.channel.receive(j, np.uint8, x.shape)[0] for j in me.world.servers])
     answer = np.empty(x.shape[0], np.uint8)
     any_zero(messages, FIELD.q, answer)
     return answer

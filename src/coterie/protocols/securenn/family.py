@@ -33,7 +33,7 @@ class SecureNN(Family):
 
     name = "securenn"
     divisions: ClassVar[dict[str, Division]] = {"secret": "quotient", "revealed": "reciprocal"}
-    helper_hears = frozenset({"array"})
+    dealer_hears = frozenset({"array"})
 
     def contribute(self, own: Ints | None, shape: tuple[int, ...]) -> Shared:
         return contributed(self.me, own, shape)

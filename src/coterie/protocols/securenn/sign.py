@@ -36,9 +36,9 @@ def share_convert(me: Party, x: Shared) -> Shared:
     words = x.ring
     assert isinstance(words, Words)
     odd, (count,) = OddWords(words.width), x.shape
-    if me.is_helper:
+    if me.deals:
         x_masked, delta_value = _sum_and_wraps(
-            words, [me.channel.receive(j, words.dtype, (count,))[0] for j in me.world.data_ranks]
+            words, [me.channel.receive(j, words.dtype, (count,))[0] for j in me.world.servers]
         )
         bits = me.dealt.bit_shares_of(FIELD, count, words.width, "bits of x~", lambda: x_masked, answer=True)
         me.dealt.shares_of(odd, (count,), "delta", lambda: delta_value, answer=True)
@@ -94,7 +94,7 @@ def compute_msb(me: Party, a: Shared) -> Shared:
     words = Words(odd.width)
     mask = me.dealt.uniform(odd, (count,), "ComputeMSB mask")  # x = -mask, so that 2a + x = 2a - mask
     bits = me.dealt.bit_shares_of(FIELD, count, odd.width, "bits of x", lambda: odd.neg(mask.value))
-    if me.is_helper:
+    if me.deals:
         answer = compare_at_helper(me, bits)
         x_0 = odd.neg(mask.value) & np.uint64(1)
         me.dealt.shares_of(words, (count,), "MSB", lambda: answer ^ x_0, answer=True)

@@ -41,7 +41,7 @@ def truncate(me: Party, x: Shared, g: int) -> Shared:
     high = me.dealt.shares_of(words, flat, "R >> g", lambda: words.neg(mask.value) >> np.uint64(g))
     top = me.dealt.shares_of(words, flat, "R >> w-1", lambda: words.neg(mask.value) >> np.uint64(w - 1))
     bits = me.dealt.bit_shares_of(FIELD, x.size, g, "R mod 2^g", lambda: words.neg(mask.value) & low)
-    if me.is_helper:
+    if me.deals:
         answer = compare_at_helper(me, bits)
         me.dealt.shares_of(words, flat, "borrow", lambda: answer.astype(np.uint64), answer=True)
         return me.hollow(words, shape)
