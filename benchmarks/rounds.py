@@ -15,8 +15,7 @@ import numpy as np
 
 from coterie import SecureKMeans
 from coterie.local.threads import run_threads
-from coterie.protocols.securenn.labelling import arg_min, label_samples, mat_dist
-from coterie.protocols.securenn.products import elementwise_product
+from coterie.protocols import Problem, SecureNN
 from coterie.protocols.securenn.sign import drelu
 from coterie.ring import Words
 from coterie.sharing import Party, Shared
@@ -33,6 +32,10 @@ Where steps were merged, and what the table forgot:
 - Division takes 8 rounds a quotient bit (DReLU and a product), not 10; 16 bits fit where 13 did.
 - Forgotten by the table and counted here: opening the counts (1), the truncation after the division by revealed
   counts (3), opening the stop bit (1), keeping an empty cluster's centre (1)."""
+
+
+def securenn(me: Party) -> SecureNN:
+    return SecureNN(me, Problem(9, 3, (1000, 1000)))
 
 
 def measured(p: int, protocol: Callable[..., Shared], *shapes: tuple[int, ...]) -> Traffic:
@@ -67,16 +70,16 @@ def main() -> None:
         )
 
     for name, paper, protocol, shapes in (
-        ("ElementWiseMatMul", 2, elementwise_product, [(9,), (9,)]),
-        ("MatDist", 2, mat_dist, [(9, 2), (3, 2)]),
+        ("ElementWiseMatMul", 2, lambda me, x, y: securenn(me).product(x, y), [(9,), (9,)]),
+        ("MatDist", 2, lambda me, x, c: securenn(me).mat_dist(x, c), [(9, 2), (3, 2)]),
         ("DReLU", 8, drelu, [(9,)]),
     ):
         traffic = measured(p, protocol, *shapes)
         row(name, None, paper, traffic.rounds_with_dealing, traffic.rounds)
     for k in arguments.clusters:
-        traffic = measured(p, label_samples, (9, 2), (k, 2))
+        traffic = measured(p, lambda me, x, c: securenn(me).label_samples(x, c), (9, 2), (k, 2))
         row("LabelSamples", k, 2 * k + 8, traffic.rounds_with_dealing, traffic.rounds)
-        traffic = measured(p, arg_min, (9, k))
+        traffic = measured(p, lambda me, values: securenn(me).arg_min_of(values), (9, k))
         row("ArgMin", k, 9 * (k - 1), traffic.rounds_with_dealing, traffic.rounds)
         for name, paper, options in (
             ("SHK-means, revealed counts", 2 * k + 20, {"counts": "revealed"}),

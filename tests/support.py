@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from coterie.local.threads import run_threads
 from coterie.ring import Array, Ring, Words
-from coterie.sharing import Party, Shared
+from coterie.sharing import Party, Shared, bring_together, permit
 from coterie.transport import Channel, Recording, Traffic, World
 
 T = TypeVar("T")
@@ -79,6 +79,19 @@ def given(me: Party, ring: Ring, shares: list[Array]) -> Shared:
     if me.deals:
         return me.hollow(ring, shares[0].shape)
     return me.shared(ring, shares[me.rank - 1])
+
+
+def open_to(me: Party, value: Shared, to: Sequence[int], what: str, reason: str, detail: str = "") -> Array | None:
+    """A value through the gate, as ring elements."""
+    return open_parts(me, [(value, to, detail)], what, reason)[0]
+
+
+def open_parts(
+    me: Party, parts: Sequence[tuple[Shared, Sequence[int], str]], what: str, reason: str
+) -> list[Array | None]:
+    for _, to, detail in parts:
+        permit(me, what, to, reason, detail)
+    return bring_together(me, [(value, to) for value, to, _ in parts], what)
 
 
 def total(ring: Ring, results: list[Any]) -> Array:

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from coterie import SecureKMeans
-from coterie.protocols.securenn.labelling import arg_min, label_samples, mat_dist
-from coterie.protocols.securenn.products import elementwise_product
 from coterie.protocols.securenn.sign import drelu
+from coterie.protocols.words import elementwise_product
 from coterie.transport import Traffic
 from tests.clustering.comparison import seeded_runs  # noqa: F401
+from tests.protocols.steps import arg_min, label_samples, mat_dist
 from tests.support import compute
 
 CLUSTERS = (2, 3, 4, 8)

@@ -14,6 +14,7 @@ from coterie import SecureKMeans
 from coterie.clustering import Outcome, Task
 from coterie.data import gather, split
 from coterie.local.oracle import run_oracle
+from coterie.protocols.plaintext import whole
 from tests.support import SeededEntropy
 
 #: How the data lie, and what the parties may learn: SHK-means with both divisions everywhere, and SVK-means.
@@ -69,8 +70,8 @@ def assert_equals_oracle(model: SecureKMeans, blocks: Sequence[Any]) -> Outcome:
     expected = run_oracle(task, table)
     np.testing.assert_array_equal(model.labels_, expected.labels)
     assert model.n_iter_ == expected.n_iter
-    np.testing.assert_array_equal(added_up(model, "centers"), expected.kept["centers"].whole)
-    np.testing.assert_array_equal(added_up(model, "labels"), expected.kept["labels"].whole)
+    np.testing.assert_array_equal(added_up(model, "centers"), whole(expected.kept["centers"]))
+    np.testing.assert_array_equal(added_up(model, "labels"), whole(expected.kept["labels"]))
     if model.centers == "revealed":
         np.testing.assert_array_equal(model.cluster_centers_, task.encoding.decode(expected.centers))
     assert hasattr(model, "counts_") == (expected.counts is not None)

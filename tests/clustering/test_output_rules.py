@@ -14,6 +14,7 @@ from coterie.errors import InputError, ProtocolError
 from coterie.local import oracle as oracle_module
 from coterie.local.oracle import run_oracle
 from coterie.protocols import FAMILIES
+from coterie.protocols.plaintext import whole
 from coterie.ring import FixedPoint, fractional_bits
 from tests.clustering.test_least_size import assert_all_as_the_oracle, fitted
 
@@ -263,7 +264,7 @@ def test_rounded_centres_and_sizes_equal_the_oracle(protocol, centers, partition
     )  # fmt: skip
     assert oracle.suppressed.tolist() == [False, False, True]
     labels = assert_all_as_the_oracle(task, outcomes, oracle)
-    kept = oracle.kept["centers"].whole
+    kept = whole(oracle.kept["centers"])
     assert not (kept % 2 ** np.array(task.grid)).any()
     final = np.bincount(labels, minlength=3)
     assert oracle.sizes.tolist() == [int(10 * np.floor(t / 10 + 0.5)) for t in final]
@@ -298,12 +299,12 @@ def test_rounded_sizes_are_exact(least):
     """For every count: through the oracle's arithmetic."""
     from coterie.clustering.rules import rounded_sizes
     from coterie.protocols import Problem
-    from coterie.protocols.plaintext.family import Plain, Plaintext
+    from coterie.protocols.plaintext import Plaintext, in_the_clear
 
     for rows in (100, 70_000):
         family = Plaintext(None, Problem(rows, 1, (1,)))
         counts = np.arange(rows + 1)
-        found = rounded_sizes(family, least, Plain(counts)).whole
+        found = whole(rounded_sizes(family, least, in_the_clear(counts)))
         np.testing.assert_array_equal(found, (2 * counts + least) // (2 * least))
 
 
@@ -326,13 +327,13 @@ def test_nothing_of_a_closed_centre_is_kept(protocol):
 
 def test_a_kept_closed_centre_is_noticed(monkeypatch):
     """Planted: closed centres are kept as they are."""
-    from coterie.protocols.plaintext.family import Plaintext
+    from coterie.clustering import program
 
-    monkeypatch.setattr(Plaintext, "arrange", lambda self, values, order: values)
+    monkeypatch.setattr(program, "_open_first", lambda closed: list(range(len(closed))))
     blocks = planted_rows()
     layout = Layout("horizontal", 70, 2, rows=(31, 39))
     task, table = task_for(np.concatenate(blocks), layout, 2, (-3, 9), contribution="least")
     given = task.encoding.encode(np.array([[0.0, 0], [7, 6]]), range(2))
     task = msgspec.structs.replace(task, centers_given=tuple(map(tuple, given.tolist())))
-    kept = oracle_module.run_oracle(task, table).kept["centers"].whole
+    kept = whole(oracle_module.run_oracle(task, table).kept["centers"])
     assert not np.array_equal(kept[1], kept[0])

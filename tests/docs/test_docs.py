@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from coterie import errors
-from coterie.protocols.beaver import elementwise_product, square
 from coterie.protocols.onetime.sign import tree_of
 from coterie.protocols.securenn.sign import compute_msb, drelu, share_convert
+from coterie.protocols.words import elementwise_product, square
 from coterie.ring import OddWords, Words
 from coterie.ring.bitslice import wire_size
 from coterie.transport import HEADER_BYTES

@@ -9,14 +9,13 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from coterie.protocols.securenn.division import divide
-from coterie.protocols.securenn.labelling import arg_min, label_samples, mat_dist
-from coterie.protocols.securenn.products import elementwise_product, matrix_product, select_share, square
 from coterie.protocols.securenn.sign import compute_msb, drelu, share_convert
 from coterie.protocols.securenn.truncation import truncate
+from coterie.protocols.words import elementwise_product, matrix_product, select_share, square
 from coterie.ring import OddWords, Ring, Words
 from coterie.sharing import Shared, stack
 from coterie.transport import Traffic
+from tests.protocols.steps import arg_min, divide, label_samples, mat_dist
 from tests.protocols.tiny import on_shares
 from tests.support import Ran, splits
 

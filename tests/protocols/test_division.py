@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.protocols.securenn.division import divide
 from coterie.ring import Words
 from coterie.sharing import stack
+from tests.protocols.steps import divide
 from tests.protocols.tiny import PARTIES, every_pair, every_split, on_shares, only, protocol_settings, value_of
 from tests.support import compute, splits
 

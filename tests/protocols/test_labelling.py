@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.protocols.securenn.labelling import arg_min, label_samples, mat_dist
 from coterie.ring import Words
 from coterie.sharing import stack
+from tests.protocols.steps import arg_min, label_samples, mat_dist
 from tests.protocols.tiny import PARTIES, every_split, numbers, on_shares, protocol_settings, value_of
 from tests.support import compute, splits
 

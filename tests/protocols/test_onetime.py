@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from coterie.protocols.numerics import reciprocals
 from coterie.protocols.onetime.bits import Literal, bit_products, products_of
-from coterie.protocols.onetime.centers import Centers, mask_centers, movement
+from coterie.protocols.onetime.centers import mask_centers, movement
 from coterie.protocols.onetime.labelling import all_pairs, bracket, one_hot, select_words, tournament
 from coterie.protocols.onetime.means import lift, mean_times_power, open_places, reciprocal_table, truncate
 from coterie.protocols.onetime.sign import signs_of_differences, tree_of
@@ -238,7 +238,7 @@ def test_means_are_exact_for_small_sums_empty_clusters_included(p):
     sum_shares, old_shares = splits(narrow, sums, p), splits(Words(64), old, p)
 
     def role(me):
-        centers = Centers(given(me, Words(64), old_shares))
+        centers = given(me, Words(64), old_shares)
         mask_centers(me, centers)
         return mean_times_power(me, given(me, narrow, sum_shares), mine(me, q_shares), centers, g, wide)
 
@@ -254,7 +254,7 @@ def test_movement_is_the_total_squared_distance(p):
     shares = [splits(Words(64), c, p, seed) for seed, c in enumerate((old, new))]
 
     def role(me):
-        both = [Centers(given(me, Words(64), s)) for s in shares]
+        both = [given(me, Words(64), s) for s in shares]
         for centers in both:
             mask_centers(me, centers)
         return movement(me, *both)

@@ -8,7 +8,8 @@ import pytest
 from coterie.clustering import Layout
 from coterie.protocols import FAMILIES, Plaintext, Problem
 from coterie.protocols.interface import RowSets
-from coterie.protocols.plaintext import Plain
+from coterie.protocols.plaintext import in_the_clear, whole
+from coterie.sharing import concatenate
 from tests.support import run
 
 RANDOM = np.random.RandomState(0)
@@ -24,7 +25,7 @@ def opened(protocol: str, p: int, problem: Problem, operate, *parts: np.ndarray)
     def role(me):
         family = FAMILIES[protocol](me, problem)
         secrets = [
-            family.contribute(None if me.deals else shares[me.rank - 1].astype(np.int64), shares[0].shape)
+            family.enter(None if me.deals else shares[me.rank - 1].astype(np.int64), shares[0].shape)
             for shares in splits
         ]
         return family.open(operate(family, *secrets), [1], "result", "a test")
@@ -56,14 +57,12 @@ def test_linear_algebra_with_what_is_public(protocol, p):
     values = RANDOM.randint(-1000, 1000, (3, 2))
     factors = np.array([1, -2])
     order = [2, 0, 0]
-    assert (
-        opened(protocol, p, problem, lambda f, v: f.times(v, factors), values).tolist() == (values * factors).tolist()
-    )
-    assert opened(protocol, p, problem, lambda f, v: f.arrange(v, order), values).tolist() == values[order].tolist()
+    assert opened(protocol, p, problem, lambda _, v: v * factors, values).tolist() == (values * factors).tolist()
+    assert opened(protocol, p, problem, lambda _, v: v[order], values).tolist() == values[order].tolist()
     first, second = RANDOM.randint(-9, 9, 5), RANDOM.randint(-9, 9, 4)
-    joined = opened(protocol, p, problem, lambda f, a, b: f.join([a, b]), first, second)
+    joined = opened(protocol, p, problem, lambda _, a, b: concatenate([a, b]), first, second)
     assert joined.tolist() == [*first, *second]
-    assert opened(protocol, p, problem, lambda f, a, b: f.subtract(a, b), first[:4], second).tolist() == (
+    assert opened(protocol, p, problem, lambda _, a, b: a - b, first[:4], second).tolist() == (
         (first[:4] - second).tolist()
     )
 
@@ -75,13 +74,13 @@ def test_bits_of_which_one_implies_the_other_are_subtracted(protocol, p):
     t, mask = np.arange(6), np.array([1, 1, 1, 1, 0, 0])
 
     def operate(family, values):
-        return family.subtract(family.at_most(values, 2), family.times(family.at_most(values, 0), mask))
+        return family.at_most(values, 2) - family.at_most(values, 0) * mask
 
     assert opened(protocol, p, Problem(9, 2, (9,)), operate, t).tolist() == [0, 1, 1, 0, 0, 0]
     inverse = 1 - mask
     found = opened(
         protocol, p, Problem(9, 2, (9,)),
-        lambda f, v: f.subtract(f.at_most(v, 2), f.times(f.at_most(v, 0), inverse)), t,
+        lambda f, v: f.at_most(v, 2) - f.at_most(v, 0) * inverse, t,
     )  # fmt: skip
     assert found.tolist() == [1, 1, 1, 0, 0, 0]
 
@@ -96,7 +95,7 @@ def test_a_tally_counts_every_set(protocol, k, n):
     sets = RowSets(RANDOM.randint(0, 4, n), np.array([[1, 1, 1, 1], [1, 0, 1, 0], [0, 0, 0, 1], [0, 0, 0, 0]]))
     x, centers = RANDOM.randint(-100, 100, (n, 1)), RANDOM.randint(-100, 100, (k, 1))
     oracle = Plaintext(None, problem)
-    expected = oracle.tally(oracle.label(Plain(x), Plain(centers)), sets).whole
+    expected = whole(oracle.tally(oracle.label(in_the_clear(x), in_the_clear(centers)), sets))
     labels = np.abs(x - centers.T).argmin(axis=1)
     by_hand = [int(row[sets.kind_of[labels == j]].sum()) for row in sets.members for j in range(k)]
     assert expected.tolist() == by_hand

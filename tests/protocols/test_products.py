@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from coterie.protocols.securenn.products import elementwise_product, matrix_product, select_share, square
+from coterie.protocols.words import elementwise_product, matrix_product, select_share, square
 from coterie.ring import Words
 from tests.protocols.tiny import (
     PARTIES,

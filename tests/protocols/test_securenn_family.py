@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from coterie.protocols import Ints, Plaintext, Problem, SecureNN
 from coterie.protocols.interface import Part
-from coterie.protocols.plaintext import Plain
+from coterie.protocols.plaintext import in_the_clear, whole
 from coterie.ring import Words
 from coterie.sharing import Party, Secret
 from tests.protocols.problems import clusters
@@ -24,8 +24,8 @@ few_examples = settings(protocol_settings, max_examples=12)
 
 def both(p: int, problem: Problem, operate, *inputs) -> list[tuple[Ints, Ints]]:
     """operate(family, *secrets) by the oracle and by P1..Pp: each result of the one beside the other's."""
-    oracle = Plaintext(None, problem, SecureNN.divisions)
-    expected = listed(operate(oracle, *(Plain(np.asarray(values)) for values in inputs)))
+    oracle = Plaintext(None, problem, divisions=SecureNN.divisions)
+    expected = listed(operate(oracle, *(in_the_clear(np.asarray(values)) for values in inputs)))
     shares = [splits(WORDS, values, p, i) for i, values in enumerate(inputs)]
 
     def role(me: Party) -> list[Secret]:
@@ -35,7 +35,7 @@ def both(p: int, problem: Problem, operate, *inputs) -> list[tuple[Ints, Ints]]:
     found = [total(WORDS, list(ends)) for ends in zip(*results, strict=True)]
     for hollow, value in zip(results[0], found, strict=True):
         assert hollow.shape == value.shape
-    return [(one.whole, WORDS.signed(value)) for one, value in zip(expected, found, strict=True)]
+    return [(whole(one), WORDS.signed(value)) for one, value in zip(expected, found, strict=True)]
 
 
 def listed(results) -> list:
@@ -196,8 +196,8 @@ def test_labels_of_no_rows(p):
 def test_picking_adding_and_public_values(p):
     rows = np.arange(-12, 12).reshape(12, 2)
     check(p, SMALL, lambda family, x: family.pick(x, [3, 0, 11]), rows)
-    check(p, SMALL, lambda family, x, y: family.add(x, y), rows, rows[::-1])
-    check(p, SMALL, lambda family, x: family.add(x, family.public(rows)), rows)
+    check(p, SMALL, lambda _, x, y: x + y, rows, rows[::-1])
+    check(p, SMALL, lambda family, x: x + family.public(rows), rows)
 
 
 @pytest.mark.parametrize("p", [2, 3, 5])
@@ -207,7 +207,7 @@ def test_contributions_add_up_and_every_share_is_fresh(p):
 
     def role(me: Party) -> list[Secret]:
         own = None if me.deals else parts[me.rank - 1]
-        return [SecureNN(me, SMALL).contribute(own, (4, 2)) for _ in range(2)]
+        return [SecureNN(me, SMALL).enter(own, (4, 2)) for _ in range(2)]
 
     ran = run(p, role)
     for ends in zip(*ran.results, strict=True):
@@ -221,7 +221,7 @@ def test_contributions_add_up_and_every_share_is_fresh(p):
 def test_a_kept_share_comes_back():
     def role(me: Party) -> Ints | None:
         family = SecureNN(me, SMALL)
-        value = family.contribute(None if me.deals else np.array([me.rank, -7]), (2,))
+        value = family.enter(None if me.deals else np.array([me.rank, -7]), (2,))
         kept = None if me.deals else family.export(value)
         return family.open(family.restore(kept, (2,)), [1, 2, 3], "x", "a test")
 

@@ -18,15 +18,14 @@ from coterie.clustering import Layout
 from coterie.protocols.interface import Part, Problem
 from coterie.protocols.onetime import OneTime
 from coterie.protocols.onetime.bits import Literal, bit_products, products_of
-from coterie.protocols.onetime.centers import Centers, mask_centers, movement
+from coterie.protocols.onetime.centers import mask_centers, movement
 from coterie.protocols.onetime.labelling import all_pairs, one_hot, select_words, tournament
 from coterie.protocols.onetime.means import lift, mean_times_power, open_places, reciprocal_table, truncate
 from coterie.protocols.onetime.sign import signs_of_differences
 from coterie.protocols.onetime.table import Block, Table, block_scores, block_sums, block_words, enter
-from coterie.protocols.words import known
 from coterie.randomness import Streams
 from coterie.ring import Array, Words
-from coterie.sharing import Party
+from coterie.sharing import Party, Shared
 from coterie.transport import Frame
 from tests.security.primitives import shared
 from tests.security.views import KNOWN_BYTES, Known, assert_fresh, assert_uniform, condition, constant_splits
@@ -192,8 +191,8 @@ def own_part(me: Party, layout: Layout, value: int) -> Array | None:
     return np.where(layout.own_cells(me.rank), value, 0)
 
 
-def centers_of(me: Party, values: Array) -> Centers:
-    centers = Centers(shared(me, WORDS, values))
+def centers_of(me: Party, values: Array) -> Shared:
+    centers = shared(me, WORDS, values)
     mask_centers(me, centers)
     return centers
 
@@ -301,7 +300,7 @@ def _truncate(me: Party, value: int) -> None:
 def _arg_min(me: Party, *values: int) -> None:
     family = OneTime(me, Problem(N, len(values), (3,), 4096))
     parts = np.tile(values, (N, 1)) if me.lead else np.zeros((N, len(values)), np.int64)
-    family.arg_min(family.contribute(None if me.deals else parts, (N, len(values))))
+    family.arg_min(family.enter(None if me.deals else parts, (N, len(values))))
 
 
 def _choose(me: Party, first: int, second: int) -> None:
@@ -353,16 +352,16 @@ PRIMITIVES = (
 def _open_labels(me: Party) -> Any:
     family = OneTime(me, Problem(4096, 3, (3,), 4096))
     parts = np.tile((5, 1, 7), (4096, 1)) if me.lead else np.zeros((4096, 3), np.int64)
-    closest = family.arg_min(family.contribute(None if me.deals else parts, (4096, 3)))
+    closest = family.arg_min(family.enter(None if me.deals else parts, (4096, 3)))
     return family.open_parts(closest, [Part(..., [1])], "labels", "a test")[0]
 
 
 def _open_stop_bits(me: Party) -> Any:
     family = OneTime(me, Problem(4096, 3, (3,), 4096))
-    return [family.open_stop_bit(known(family.me, np.array([5])), 7, "a test") for _ in range(64)]
+    return [family.open_stop_bit(family.public(np.array([5])), 7, "a test") for _ in range(64)]
 
 
-OPENINGS = {"labels": (_open_labels, (4096, 2), 1), "stop bits": (_open_stop_bits, (1, 1), True)}
+OPENINGS = {"labels": (_open_labels, (4096, 2), 1), "stop bits": (_open_stop_bits, (1,), True)}
 
 
 def check_opening(name: str) -> None:

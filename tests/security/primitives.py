@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 
 from coterie.protocols.securenn.compare import FIELD, common_bits, compare_at_helper, private_compare
-from coterie.protocols.securenn.division import divide
-from coterie.protocols.securenn.labelling import arg_min, label_samples
-from coterie.protocols.securenn.products import elementwise_product, matrix_product, select_share, square
 from coterie.protocols.securenn.sign import compute_msb, drelu, share_convert
 from coterie.protocols.securenn.truncation import truncate
+from coterie.protocols.words import elementwise_product, matrix_product, select_share, square
 from coterie.randomness import Dealt
 from coterie.ring import Array, OddWords, Ring, Words
-from coterie.sharing import Party, Shared, open_masked, open_to
+from coterie.sharing import Party, Shared, open_masked
+from tests.protocols.steps import arg_min, divide, label_samples
 from tests.security.views import (
     KNOWN_BYTES,
     assert_comparison_view,
@@ -31,7 +30,7 @@ from tests.security.views import (
     constant_splits,
     seen_by,
 )
-from tests.support import Ran, given, run
+from tests.support import Ran, given, open_to, run
 
 N = 4096
 

@@ -16,7 +16,7 @@ from coterie.data import gather
 from coterie.local.job import Job, Report
 from coterie.local.threads import run_threads
 from coterie.protocols import words
-from coterie.protocols.plaintext import Plain
+from coterie.protocols.plaintext import in_the_clear
 from coterie.randomness import Dealing, Dealt, Streams
 from coterie.ring import Array, Words
 from coterie.sharing import Party, Shared
@@ -138,8 +138,8 @@ def party() -> Party:
 
 
 HOLDERS: dict[str, Callable[[], Any]] = {
-    "Shared": lambda: Shared(Words(64), WORDS, True),
-    "Plain": lambda: Plain(CELLS),
+    "Shared": lambda: Shared(Words(64), (WORDS,), (True,)),
+    "Plaintext": lambda: in_the_clear(CELLS),
     "Dealt": lambda: Dealt(Words(64), (2, 2), "a test", WORDS, None),
     "Dealt at the helper": lambda: Dealt(Words(64), (2, 2), "a test", None, WORDS),
     "Streams": lambda: Streams(world(2), 1, SECRETS),
@@ -148,7 +148,7 @@ HOLDERS: dict[str, Callable[[], Any]] = {
     "Party": party,
     "Frame": lambda: Frame(1, 2, WORDS),
     "Table": lambda: gather([CELLS, CELLS], "horizontal", ["P1", "P2"]),
-    "Outcome": lambda: Outcome(kept={"centers": Shared(Words(64), WORDS, True)}),
+    "Outcome": lambda: Outcome(kept={"centers": Shared(Words(64), (WORDS,), (True,))}),
     "Job": lambda: study_jobs()[1],
     "Job that predicts": lambda: Job(study_jobs()[0].task, predicting=True, kept_centers={"words": WORDS}),
     "Report": lambda: Report(Outcome(), {"centers": {"words": WORDS}}),
@@ -166,7 +166,7 @@ def test_no_repr_shows_the_canary(name):
         assert TEXT not in f"{holder!r} {holder!s} {holder} {[holder]}"
 
 
-@pytest.mark.parametrize("name", ["Shared", "Plain", "Dealt", "Dealt at the helper", "Streams", "Party"])
+@pytest.mark.parametrize("name", ["Shared", "Plaintext", "Dealt", "Dealt at the helper", "Streams", "Party"])
 def test_what_is_secret_cannot_be_pickled(name):
     with pytest.raises(TypeError):
         pickle.dumps(HOLDERS[name]())

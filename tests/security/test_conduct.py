@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from coterie.errors import ProtocolError
-from coterie.protocols.interface import Family
+from coterie.protocols import Family
 from coterie.protocols.onetime import OneTime
 from coterie.protocols.onetime import table as table_module
 from coterie.protocols.securenn import SecureNN

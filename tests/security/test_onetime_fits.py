@@ -197,13 +197,13 @@ def test_a_frame_that_holds_the_canary_is_found(monkeypatch, unmask, study):
 
 
 def test_a_planted_opening_of_the_counts_is_caught(monkeypatch):
-    means = OneTime.new_means
+    means = OneTime.new_centers
 
     def indiscreet(self, rows, labels, old):
         self.open(self.sums(rows, labels)[1], self.me.world.owners, "counts", "curiosity")
         return means(self, rows, labels, old)
 
-    monkeypatch.setattr(OneTime, "new_means", indiscreet)
+    monkeypatch.setattr(OneTime, "new_centers", indiscreet)
     with pytest.raises(AssertionError):
         check_discloses_what_is_allowed(STUDIES["horizontal"], fitted(STUDIES["horizontal"]))
 

@@ -14,7 +14,7 @@ from coterie.protocols.onetime import table as table_module
 from coterie.protocols.onetime.steps import Step, words
 from coterie.randomness import Streams
 from coterie.ring import Array
-from coterie.sharing import Masked, Party, gate
+from coterie.sharing import Masked, Party, additive
 from tests.security.onetime_fits import (
     RESTLESS,
     STUDIES,
@@ -257,7 +257,7 @@ def test_a_correction_that_subtracts_nothing_is_caught(monkeypatch, primitive):
 
 @pytest.mark.parametrize("name", OPENINGS)
 def test_a_missing_zero_sharing_is_caught(monkeypatch, name):
-    monkeypatch.setattr(gate, "zero_shares", lambda me, ring, shape, purpose: ring.zeros(shape))
+    monkeypatch.setattr(additive, "zero_shares", lambda me, ring, shape, purpose: ring.zeros(shape))
     with pytest.raises(AssertionError, match="share of the"):
         check_opening(name)
 

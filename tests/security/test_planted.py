@@ -12,7 +12,7 @@ from coterie.errors import MaterialReused
 from coterie.protocols.securenn import compare, sign, truncation
 from coterie.randomness import Dealing, Dealt, Streams
 from coterie.ring import Array, Ring, Words
-from coterie.sharing import Party, gate, open_masked
+from coterie.sharing import Party, additive, open_masked
 from tests.security.primitives import (
     ARG_MIN,
     COMPARE,
@@ -87,7 +87,7 @@ def test_a_missing_zero_sharing_is_caught_in_every_comparison(monkeypatch, case)
 
 @pytest.mark.parametrize(("p", "viewer"), [(2, 0), (3, 0), (3, 1)])
 def test_a_missing_zero_sharing_in_an_opening_is_caught(monkeypatch, p, viewer):
-    monkeypatch.setattr(gate, "zero_shares", no_zero_sharing)
+    monkeypatch.setattr(additive, "zero_shares", no_zero_sharing)
     with pytest.raises(AssertionError, match="a share sent to"):
         check_opening_view(p, viewer)
 
@@ -103,7 +103,7 @@ def test_a_zero_sharing_with_the_recipient_alone_is_caught(monkeypatch):
             share = ring.add(share, common) if me.rank < j else ring.sub(share, common)
         return share
 
-    monkeypatch.setattr(gate, "zero_shares", star)
+    monkeypatch.setattr(additive, "zero_shares", star)
     check_opening_view(3, 0)
     with pytest.raises(AssertionError, match="a share sent to"):
         check_opening_view(3, 1)

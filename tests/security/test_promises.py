@@ -82,8 +82,8 @@ import sys
 import numpy as np
 from coterie.errors import MaterialReused, ProtocolError
 from coterie.local.threads import run_threads
-from coterie.protocols.interface import opened_stop_bit
-from coterie.protocols.onetime.centers import Centers
+from coterie.protocols.steps import stop_bit
+from coterie.protocols.onetime.centers import mask_of
 from coterie.protocols.onetime.steps import Step, words
 from coterie.ring import Words
 from coterie.sharing import open_masked
@@ -132,9 +132,9 @@ def role(me):
     refuses(ProtocolError, "the helper has no pair stream", lambda: me.streams.pair(0, "a test"))
     me.streams.begin(1)
     refuses(MaterialReused, "a phase is entered once", lambda: me.streams.begin(1))
-    refuses(ProtocolError, "centres are masked first", lambda: Centers(x).mask)
-    refuses(ProtocolError, "a stop bit is there", lambda: opened_stop_bit(None))
-    refuses(ProtocolError, "a stop bit is one bit", lambda: opened_stop_bit(np.array([2])))
+    refuses(ProtocolError, "centres are masked first", lambda: mask_of(x))
+    refuses(ProtocolError, "a stop bit is there", lambda: stop_bit(None))
+    refuses(ProtocolError, "a stop bit is one bit", lambda: stop_bit(np.array([2])))
     refuses(TypeError, "a secret has no bool", lambda: bool(x))
     me.begin_protocol(frozenset({"note"}))
     refuses(ProtocolError, "no letter during a protocol", lambda: me.channel.post(0, b"x"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,16 +21,15 @@ READING = {"receive", "hear", "collect"}
 #: Place (a file, or a file and what is in it) and verbs, with the reason.
 SENDERS: dict[tuple[str, str], str] = {
     # Protocols: function by function.
-    ("sharing/gate.py:open_masked", "send"): "shares blinded with a dealt mask, which is consumed",
-    ("sharing/gate.py:_send", "send"): "what is `Masked`: blinded by the step that gave the mask",
-    ("sharing/gate.py:_open", "send"): "an opening, logged, with a fresh share of zero",
+    ("sharing/additive.py:open_masked", "send"): "shares blinded with a dealt mask, which is consumed",
+    ("sharing/additive.py:_send", "send"): "what is `Masked`: blinded by the step that gave the mask",
+    ("sharing/additive.py:send_to_dealer", "send"): "what is `Masked`, to a dealer that takes part",
+    ("sharing/additive.py:bring_together", "send"): "an opening, permitted and logged, with a fresh share of zero",
+    ("sharing/gate.py:tell_dealer", "tell"): "the stop bit, opened and logged, to the dealer",
     ("sharing/gate.py:open_wide", "send"): "an opening, logged, with a fresh share of zero",
     ("randomness/dealing.py:Dealing._corrected", "send"): "the helper deals a correction",
     ("randomness/streams.py:agree", "send"): "the agreement on keys, before any protocol",
     ("protocols/onetime/steps.py:Step.send", "send"): "the helper deals a correction",
-    ("protocols/onetime/family.py:OneTime.open_stop_bit", "tell"): "the stop bit, opened and logged, to the helper",
-    ("protocols/securenn/compare.py:private_compare", "send"): "PrivateCompare blinds its message to the helper",
-    ("protocols/securenn/sign.py:share_convert", "send"): "ShareConvert masks its message to the helper",
     # Around the protocols: where roles agree what to run, and end.
     ("local/threads.py", "abort"): "a role that stops says so, with the name of the error's type",
     ("study/session.py", "abort"): "a role that stops says so, with the name of the error's type",
@@ -58,7 +57,7 @@ class Use(NamedTuple):
     line: int
 
 
-def uses(text: str, file: str) -> Iterator[Use]:
+def uses(text: str, file: str, verbs: Set[str] = frozenset(VERBS)) -> Iterator[Use]:
     """Every mention of a verb as an attribute or, for `getattr`, as a text. A call without arguments sends nothing:
     it is `Step.send`, which stands in the list itself."""
     tree = ast.parse(text)
@@ -67,15 +66,17 @@ def uses(text: str, file: str) -> Iterator[Use]:
     def walk(node: ast.AST, within: str) -> Iterator[Use]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             within = f"{within}.{node.name}".lstrip(".")
-        if isinstance(node, ast.Attribute) and node.attr in VERBS and id(node) not in bare:
+        if isinstance(node, ast.Attribute) and node.attr in verbs and id(node) not in bare:
             yield Use(file, within, node.attr, node.lineno)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in verbs - VERBS:
+            yield Use(file, within, node.func.id, node.lineno)
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Name)
             and node.func.id in ("getattr", "methodcaller")
         ):
             for argument in node.args:
-                if isinstance(argument, ast.Constant) and argument.value in VERBS:
+                if isinstance(argument, ast.Constant) and argument.value in verbs:
                     yield Use(file, within, str(argument.value), node.lineno)
         for child in ast.iter_child_nodes(node):
             yield from walk(child, within)
@@ -133,11 +134,44 @@ def test_a_planted_leak_is_found(leak):
     """Every party posts its raw share of the movement to the helper, in one way or another."""
     file = "protocols/onetime/family.py"
     text = (SOURCE / file).read_text()
-    line = "        return movement(self.me, _centers(old), _centers(new))\n"
+    line = "        return movement(self.me, old, new)\n"
     assert line in text
-    planted = text.replace(line, f"        moved = movement(self.me, _centers(old), _centers(new))\n        {leak}\n")
+    planted = text.replace(line, f"        moved = movement(self.me, old, new)\n        {leak}\n")
     assert all(allowance(use) is not None for use in uses(text, file))
     assert any(allowance(use) is None for use in uses(planted, file))
+
+
+#: Who may say of an array that a fresh mask hides it, with the mask.
+MASKED = {
+    "protocols/onetime/steps.py:Step.masked": "a uniform part of the step's material, which masks once",
+    "protocols/onetime/table.py:enter": "the lasting mask of an owner's cells",
+    "protocols/securenn/compare.py:private_compare": "scalars, a permutation and a share of zero, all fresh",
+    "protocols/securenn/sign.py:share_convert": "its own uniform r_j",
+}
+
+
+def test_only_known_places_call_something_masked():
+    found = set()
+    for path in SOURCE.rglob("*.py"):
+        file = path.relative_to(SOURCE).as_posix()
+        for use in uses(path.read_text(), file, {"Masked"}):
+            found.add(f"{file}:{use.function}")
+    assert found == set(MASKED)
+
+
+def test_protocols_bring_shares_together_behind_the_gate():
+    """`bring_together` is called where the gate has permitted it: by `open_parts`, and for the stop bit."""
+    callers = {
+        f"{path.relative_to(SOURCE).as_posix()}:{use.function}"
+        for path in SOURCE.rglob("*.py")
+        for use in uses(path.read_text(), path.relative_to(SOURCE).as_posix(), {"bring_together"})
+    }
+    assert callers == {
+        "protocols/interface.py:Primitives.open_parts",
+        "protocols/onetime/family.py:OneTime.bring_together",
+        "protocols/onetime/family.py:OneTime.open_stop_bit",
+        "protocols/words.py:AdditiveWords.bring_together",
+    }
 
 
 def test_clustering_neither_reads_the_wire_nor_a_share():

@@ -7,8 +7,18 @@ import pytest
 
 from coterie.errors import MaterialReused, ProtocolError
 from coterie.ring import OddWords, Prime, Ring, Words
-from coterie.sharing import Disclosure, Party, Shared, open_masked, open_parts, open_to, open_wide, zero_shares
-from tests.support import Ran, given, run, splits
+from coterie.sharing import (
+    Disclosure,
+    Party,
+    Shared,
+    bring_together,
+    open_masked,
+    open_wide,
+    permit,
+    tell_dealer,
+    zero_shares,
+)
+from tests.support import Ran, given, open_parts, open_to, run, splits
 
 PARTIES = [2, 3, 5]
 RINGS = [Words(1), Words(4), Words(64), OddWords(64), Prime(67)]
@@ -208,9 +218,11 @@ def test_a_scalar_is_opened_as_a_scalar():
         assert WORDS.signed(opened) == -5
 
 
-def test_whoever_is_told_later_stands_in_the_log():
+def test_the_dealer_is_told_what_the_others_have_opened():
     def role(me: Party, x: Shared) -> list[Disclosure]:
-        open_to(me, x, [1, 2], "stop bit", "a test", told=[0])
+        permit(me, "stop bit", me.world.ranks, "a test")
+        (bit,) = bring_together(me, [(x, [1, 2])], "stop bit")
+        assert tell_dealer(me, None if bit is None else bool(bit[0])) is True
         return me.ledger.entries
 
     for entries in on_shared(2, WORDS, [1], role).results:

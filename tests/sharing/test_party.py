@@ -22,7 +22,7 @@ def test_roles():
 def test_taken_material_is_a_share_at_a_party_and_a_shape_at_the_helper():
     def role(me: Party) -> tuple[bool, tuple[int, ...], bool]:
         value = me.taken(me.dealt.uniform(WORDS, (2, 3), "mask"))
-        return value.is_hollow, value.shape, value.lead
+        return value.is_hollow, value.shape, value.adds[0]
 
     assert run(2, role).results == [(True, (2, 3), False), (False, (2, 3), True), (False, (2, 3), False)]
 

@@ -22,8 +22,8 @@ MULTIPLYING = [ring for ring in RINGS if not isinstance(ring, OddWords)]
 def everywhere(ring: Ring, values, p: int = 3, seed: int = 0) -> list[Shared]:
     """The ends of a shared value by rank, the helper's first."""
     shares = splits(ring, values, p, seed)
-    ends = [Shared(ring, share, j == 0) for j, share in enumerate(shares)]
-    return [Shared(ring, hollow(shares[0].shape), False), *ends]
+    ends = [Shared(ring, (share,), (j == 0,)) for j, share in enumerate(shares)]
+    return [Shared(ring, (hollow(shares[0].shape),), (False,)), *ends]
 
 
 def check(operate: Callable, *inputs, ring: Ring = Words(64), p: int = 3) -> np.ndarray:
@@ -36,7 +36,7 @@ def check(operate: Callable, *inputs, ring: Ring = Words(64), p: int = 3) -> np.
     assert np.asarray(value).tolist() == np.asarray(expected).tolist()
     assert results[0].is_hollow
     assert {result.shape for result in results} == {value.shape}
-    assert [result.lead for result in results] == [False, True] + [False] * (p - 1)
+    assert [result.adds[0] for result in results] == [False, True] + [False] * (p - 1)
     return value
 
 
@@ -105,7 +105,7 @@ def test_shares_by_hand(p):
 
 
 def test_only_the_first_data_party_adds_what_is_public():
-    one, two = (Shared(Words(64), np.array([7], np.uint64), lead) for lead in (True, False))
+    one, two = (Shared(Words(64), (np.array([7], np.uint64),), (lead,)) for lead in (True, False))
     assert ((one + 5).share.tolist(), (two + 5).share.tolist()) == ([12], [7])
     assert ((5 - one).share.tolist(), (5 - two).share.tolist()) == ([2**64 - 2], [2**64 - 7])
 
@@ -150,8 +150,8 @@ def test_size_and_shape():
 
 SECRETS = {
     "secret": Secret(),
-    "share": Shared(Words(64), np.array([123456789], np.uint64), True),
-    "hollow": Shared(Words(64), hollow((1,)), False),
+    "share": Shared(Words(64), (np.array([123456789], np.uint64),), (True,)),
+    "hollow": Shared(Words(64), (hollow((1,)),), (False,)),
 }
 
 

@@ -139,7 +139,8 @@ def watch(moment: Moment) -> None:
     """See to it that the moment is told of every point that the run comes by."""
     import coterie.report.write
     from coterie.clustering import Point
-    from coterie.sharing import Party, gate, party
+    from coterie.protocols import words
+    from coterie.sharing import Party, party
     from coterie.study import handshake, run, session
     from coterie.study.checkpoint import Checkpoints
     from coterie.transport import Metered
@@ -197,7 +198,7 @@ def watch(moment: Moment) -> None:
     before(Metered, "receive", dealt_receive)
     before(Party, "in_blocks", at("block"))
     before(Outbox, "_write", torn)
-    after(gate, "_open", lambda me, parts, what: what == "centers" and moment.at("opened"))
+    after(words, "bring_together", lambda me, parts, what: what == "centers" and moment.at("opened"))
     before(Checkpoints, "save", at("iterated"))
     before(os, "replace", replacing)
     after(os, "replace", replaced)

@@ -96,12 +96,12 @@ def test_a_tag_that_is_not_masked_is_noticed(monkeypatch):
                 self.me.channel.send(other, own.view(np.uint64))
             for other in others:
                 self.me.channel.receive(other, np.uint64, own.shape)
-        return contribute(self, own, shape)
+        return enter(self, own, shape)
 
-    contribute = OneTime.contribute
+    enter = OneTime.enter
     monkeypatch.setattr(module.hmac, "digest", digest)
     assert not on_the_wire()
-    monkeypatch.setattr(OneTime, "contribute", careless)
+    monkeypatch.setattr(OneTime, "enter", careless)
     assert on_the_wire()
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from coterie.errors import FrameError, InputError, PeerLost, StudyError
+from coterie.protocols import OneTime, SecureNN, words
 from coterie.sharing import Disclosure, Ledger, gate
 from coterie.study.audit import Audit, verify_audit
 from coterie.study.openings import EVERY, Openings, makes_count
@@ -134,8 +135,9 @@ def test_what_cannot_be_logged_is_not_opened():
             raise AssertionError(name)
 
     for act in (
-        lambda me: gate.open_to(me, None, [1, 2], "centers", "why"),
-        lambda me: gate.open_parts(me, [(None, [1], "")], "labels", "why"),
+        lambda me: gate.permit(me, "centers", [1, 2], "why"),
+        lambda me: OneTime(me, None).open(None, [1], "labels", "why"),
+        lambda me: SecureNN(me, None).open(None, [1], "labels", "why"),
         lambda me: gate.open_wide(me, 7, "inertia", "why"),
     ):
         me = Me()
@@ -260,7 +262,7 @@ def test_results_tell_of_the_openings_of_all_attempts(cast, monkeypatch):
     points = np.random.default_rng(0).uniform(-5, 5, (40, 2))
     for name in cast.parties:
         cast.give(name, x=points[:, 0], y=points[:, 1])
-    genuine = gate._open
+    genuine = words.bring_together
     failing = {"alice"}
 
     def fail(me, parts, what):
@@ -270,7 +272,7 @@ def test_results_tell_of_the_openings_of_all_attempts(cast, monkeypatch):
         return opened
 
     with monkeypatch.context() as patch:
-        patch.setattr(gate, "_open", fail)
+        patch.setattr(words, "bring_together", fail)
         assert all(isinstance(error, PeerLost) for error in cast.take_part().values())
     cast.run()
     for name in cast.names:

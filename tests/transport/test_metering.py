@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from coterie.local.threads import run_threads
-from coterie.protocols.securenn.products import elementwise_product
+from coterie.protocols.words import elementwise_product
 from coterie.ring import Words
 from coterie.transport import HEADER_BYTES, Metered, Stamp, Tally, Traffic, memory_channels, metered
 from tests.support import compute, given, splits, world

@@ -162,28 +162,27 @@ def _parts(k: int) -> Iterator[tuple[str, str, tuple[int, int]]]:
     import numpy as np
 
     from coterie.clustering import Layout
-    from coterie.protocols import Problem
-    from coterie.protocols.onetime import OneTime
-    from coterie.protocols.securenn.labelling import label_samples, mat_dist
-    from coterie.protocols.securenn.products import elementwise_product
+    from coterie.protocols import OneTime, Problem, SecureNN
+
+    problem = Problem(9, k, (1000, 1000))
 
     def labels(me: Party) -> None:
-        family = OneTime(me, Problem(9, k, (1000, 1000)))
+        family = OneTime(me, problem)
         own = None if me.deals else np.zeros((9, 2), np.int64)
         rows = family.table(own, Layout("vertical", 9, 2, columns=((0,), (1,))))
         centers = family.public(np.zeros((k, 2), np.int64))
         me.channel.mark_iteration()
-        family.label(rows, centers)
+        family.label(rows, centers).settle()
         me.channel.mark_iteration()
 
     def product(me: Party) -> None:
-        elementwise_product(me, *_zeros(me, (9,), (9,)))
+        SecureNN(me, problem).product(*_zeros(me, (9,), (9,)))
 
     def distances(me: Party) -> None:
-        mat_dist(me, *_zeros(me, (9, 2), (k, 2)))
+        SecureNN(me, problem).mat_dist(*_zeros(me, (9, 2), (k, 2)))
 
     def samples(me: Party) -> None:
-        label_samples(me, *_zeros(me, (9, 2), (k, 2)))
+        SecureNN(me, problem).label_samples(*_zeros(me, (9, 2), (k, 2)))
 
     yield "ElementWiseMatMul", "securenn", _alone(product)
     yield "MatDist", "securenn", _alone(distances)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from coterie.clustering.task import Task
 from coterie.protocols import Family
 from coterie.protocols.interface import Ints
-from coterie.sharing import Secret
+from coterie.sharing import Secret, Shared
 
 __all__ = ["shk_means"]
 
@@ -19,25 +19,28 @@ STOP = "everybody must know whether to go on"
 
 
 def shk_means(
-    family: Family, task: Task, rows: Secret, centers: Secret, done: int, iterated: Callable[[int, Secret], None]
-) -> tuple[Secret, Secret, Secret, int]:
+    family: Family, task: Task, rows: Secret, centers: Shared, done: int, iterated: Callable[[int, Shared], None]
+) -> tuple[Shared, Secret, Secret, int]:
     """Centres, the labels that they are the means of, labels for those centres, and the number of iterations, from the
     given start or, where so many iterations are `done`, from the centres they led to. `iterated` is told of each that
     another follows.
 
     The paper labels (line 2) at the top of the loop and tests (line 9) at its end. Here the labels are
-    made at the end, together with the test: then they belong to the final centres when the loop stops.
+    made at the end, while the test runs beside them: then they belong to the final centres when the loop stops.
     """
     me = family.me
-    made = labels = family.first_labels(rows, centers)
+    made = labels = family.label(rows, centers, counted=True)
+    labels.settle()
     me.channel.mark_iteration()
     iteration = done
     for iteration in range(done + 1, task.max_iter + 1):
         me.ledger.iteration = iteration
         me.streams.begin(me.streams.phase + 1)
         old, made, centers = centers, labels, new_centers(family, task, rows, labels, centers)
-        threshold = task.threshold if iteration < task.max_iter else None
-        labels, stop = family.relabel(rows, centers, old, threshold, STOP)
+        labels, stop = family.label(rows, centers, counted=True), False
+        if iteration < task.max_iter:
+            stop = family.open_stop_bit(family.movement(old, centers), task.threshold, STOP)
+        labels.settle()
         me.channel.mark_iteration()
         if stop:
             break
@@ -47,13 +50,13 @@ def shk_means(
     return centers, made, labels, iteration
 
 
-def new_centers(family: Family, task: Task, rows: Secret, labels: Secret, old: Secret) -> Secret:
+def new_centers(family: Family, task: Task, rows: Secret, labels: Secret, old: Shared) -> Shared:
     """Lines 3 to 5: the mean of each cluster, with the counts secret or revealed."""
     if task.counts == "secret":
-        return family.new_means(rows, labels, old)
+        return family.new_centers(rows, labels, old)
     sums, counts = family.sums(rows, labels)
     return family.means_of_public_counts(sums, open_counts(family, counts), old)
 
 
-def open_counts(family: Family, counts: Secret) -> Ints | None:
+def open_counts(family: Family, counts: Shared) -> Ints | None:
     return family.open(counts, family.me.world.players, "counts", COUNTS)

@@ -21,7 +21,7 @@ from coterie.clustering.vertical import svk_means
 from coterie.errors import ProtocolError
 from coterie.protocols import Family
 from coterie.protocols.interface import Ints, Part
-from coterie.sharing import Secret, open_wide
+from coterie.sharing import Secret, Shared, open_wide
 
 __all__ = ["fit", "predict"]
 
@@ -52,12 +52,12 @@ def fit(
 
 
 class _Found(NamedTuple):
-    """What a restart has found: centres (k, d) and one-hot labels (n, k) for them; where output rules hold, how many
-    rows of each of their sets each cluster had when the centres were made."""
+    """What a restart has found: centres (k, d); one-hot labels (n, k) for them, if they have been made; where output
+    rules hold, how many rows of each of their sets each cluster had when the centres were made."""
 
-    centers: Secret
-    labels: Secret
-    made: Secret | None
+    centers: Shared
+    labels: Secret | None
+    made: Shared | None
 
 
 class _Run:
@@ -82,7 +82,7 @@ class _Run:
         else:
             centers = family.public(np.array(task.centers_given, np.int64))
 
-        def iterated(iteration: int, centers: Secret) -> None:
+        def iterated(iteration: int, centers: Shared) -> None:
             self.watch.iterated(lambda: self._point(point, iteration, self._held(centers), best))
 
         centers, made, labels, n_iter = shk_means(family, task, self.rows, centers, point.iteration, iterated)
@@ -108,8 +108,8 @@ class _Run:
         if centers is not None:
             whole = np.zeros((self.k, self.d), np.int64)
             whole[:, columns] = centers
-        shared = self.family.contribute(whole, (self.k, self.d))
-        return _Found(shared, self.family.label(self.rows, shared), None), n_iter
+        shared = self.family.enter(whole, (self.k, self.d))
+        return _Found(shared, None, None), n_iter
 
     # -- where a fit can be taken up again ---------------------------------------------------------------
 
@@ -120,7 +120,7 @@ class _Run:
         return Point(begun.start, iteration, begun.most, centers, None if best is None else self._held_of(best))
 
     def _held_of(self, found: _Found) -> Held | None:
-        """This party's part of what a restart has found; the labels follow from the centres."""
+        """This role's part of what a restart has found; the labels follow from the centres."""
         held = self._held(found.centers)
         if held is not None and found.made is not None:
             held = {**held, "made": self.family.export(found.made)["words"]}
@@ -132,7 +132,10 @@ class _Run:
         if self.rules is not None:
             counted = None if held is None else {"words": held["made"]}
             made = self.family.restore(counted, (self.k * len(self.rules.sets.members),))
-        return _Found(centers, self.family.label(self.rows, centers), made)
+        return _Found(centers, None, made)
+
+    def _labels_of(self, found: _Found) -> Secret:
+        return self.family.label(self.rows, found.centers) if found.labels is None else found.labels
 
     # -- restarts ----------------------------------------------------------------------------------------
 
@@ -166,16 +169,16 @@ class _Run:
         self.watch.finished(lambda: Point(restarts, n_iter, n_iter, None, self._held_of(found)))
         return self._open(best, n_iter)
 
-    def _better(self, old: _Found, least: Secret, new: _Found, objective: Secret) -> tuple[_Found, Secret]:
+    def _better(self, old: _Found, least: Shared, new: _Found, objective: Shared) -> tuple[_Found, Shared]:
         """The one with the smaller objective, the old one if they are equal; nobody learns which."""
-        pairs = [(least, objective), (old.centers, new.centers), (old.labels, new.labels)]
+        pairs = [(least, objective), (old.centers, new.centers)]
         if old.made is not None and new.made is not None:
             pairs.append((old.made, new.made))
-        chosen, centers, labels, *made = self.family.choose(least, objective, pairs)
-        return _Found(centers, labels, made[0] if made else None), chosen
+        chosen, centers, *made = self.family.choose(least, objective, pairs)
+        return _Found(centers, None, made[0] if made else None), chosen
 
-    def _objective(self, found: _Found) -> Secret:
-        sums, counts = self.family.sums(self.rows, found.labels)
+    def _objective(self, found: _Found) -> Shared:
+        sums, counts = self.family.sums(self.rows, self._labels_of(found))
         return self.family.objective(sums, counts, found.centers)
 
     # -- results -----------------------------------------------------------------------------------------
@@ -183,14 +186,15 @@ class _Run:
     def _open(self, found: _Found, n_iter: int) -> Outcome:
         """Centres, labels and inertia, to those who may have them."""
         family, task = self.family, self.task
-        centers, labels, called, kept = found.centers, found.labels, None, found.centers
+        centers, called, kept = found.centers, None, found.centers
         out = Outcome(n_iter=n_iter)
         slots = list(range(self.k))
         if self.rules is not None:
             centers, slots = self._closed(found, self.rules, out)
-            labels = family.label(self.rows, centers)
+            found = _Found(centers, None, None)
             called = _called(slots, out.all_closed)
-            kept = family.arrange(centers, [slots.index(j) if j in slots else 0 for j in range(self.k)])
+            kept = centers[[slots.index(j) if j in slots else 0 for j in range(self.k)]]
+        labels = self._labels_of(found)
         out.kept = {"centers": kept} if self.rules is not None else {"centers": kept, "labels": labels}
         if task.centers == "revealed":
             open_centers(family, task, centers, slots, out)
@@ -200,7 +204,7 @@ class _Run:
         self._open_inertia(labels, centers, out)
         return out
 
-    def _closed(self, found: _Found, rules: Rules, out: Outcome) -> tuple[Secret, list[int]]:
+    def _closed(self, found: _Found, rules: Rules, out: Outcome) -> tuple[Shared, list[int]]:
         """Round the centres, find out which clusters stay closed, and put a copy of an open centre in the place of each
         closed one: nothing of a closed centre is left in what is labelled by, opened or kept.
 
@@ -212,14 +216,13 @@ class _Run:
         if found.made is None:
             raise ProtocolError("nobody has counted the clusters that the centres were made of")
         centers = round_to_grid(family, task.grid, found.centers)
-        labels = family.first_labels(self.rows, centers) if task.grid else found.labels
+        labels = family.label(self.rows, centers, counted=True) if task.grid else self._labels_of(found)
         few = small_clusters(family, rules, found.made, family.tally(labels, rules.sets))
         if few is None:
-            return family.arrange(centers, range(self.k)), list(range(self.k))
+            return centers[list(range(self.k))], list(range(self.k))
         out.suppressed = few.astype(np.bool_)
         slots = _open_first(out.suppressed)
-        chosen = family.arrange(centers, slots)
-        return (family.times(chosen, np.array(0)) if out.all_closed else chosen), slots
+        return centers[slots] * int(not out.all_closed), slots
 
     def _open_sizes(self, labels: Secret, rules: Rules, slots: list[int], out: Outcome) -> None:
         """The sizes of the open clusters, to the nearest multiple of the least size."""
@@ -231,7 +234,7 @@ class _Run:
             out.sizes = np.zeros(self.k, np.int64)
             out.sizes[slots[:count]] = rules.least * opened
 
-    def _open_inertia(self, labels: Secret, centers: Secret, out: Outcome) -> None:
+    def _open_inertia(self, labels: Secret, centers: Shared, out: Outcome) -> None:
         """The sum over all rows of the squared distance to the centre they are labelled by.
 
         Where output rules hold, in multiples of a public step. Rows and columns may lie with anybody: what is cut off
@@ -247,21 +250,19 @@ class _Run:
         else:
             fine = task.problem.objective_shift
             sums, counts = family.sums(self.rows, labels)
-            if out.all_closed:
-                sums, counts = (family.times(value, np.array(0)) for value in (sums, counts))
-            objective = family.objective(sums, counts, centers)
-            rounded = family.truncate(family.add(objective, self._shifted(self._own_squares(out), fine)), shift - fine)
+            known = int(not out.all_closed)
+            objective = family.objective(sums * known, counts * known, centers)
+            rounded = family.truncate(objective + self._shifted(self._own_squares(out), fine), shift - fine)
         opened = family.open(rounded, self.me.world.owners, "inertia", RESULT)
         if opened is not None and not out.all_closed:
             out.inertia = task.encoding.squared(int(opened[0]), shift)
 
-    def _shifted(self, part: int | None, shift: int) -> Secret:
+    def _shifted(self, part: int | None, shift: int) -> Shared:
         """The sum of what the parties hold, in multiples of 2^shift, rounded to the nearest."""
         high = low = None
         if part is not None:
             high, low = (np.array([word], np.int64) for word in divmod(part, 1 << shift))
-        rest = self.family.truncate(self.family.contribute(low, (1,)), shift)
-        return self.family.add(self.family.contribute(high, (1,)), rest)
+        return self.family.enter(high, (1,)) + self.family.truncate(self.family.enter(low, (1,)), shift)
 
     def _own_inertia(self, out: Outcome) -> int:
         """The squared distances of own cells to the centres that this party has learnt; exact."""
@@ -284,7 +285,7 @@ class _Run:
 
 
 def predict(
-    family: Family, task: Task, block: Ints | None, centers: Secret, closed: NDArray[np.bool_] | None = None
+    family: Family, task: Task, block: Ints | None, centers: Shared, closed: NDArray[np.bool_] | None = None
 ) -> Outcome:
     """Label new rows that are shared like the data; each party learns the labels of its own rows. `closed`: which
     clusters have no centre of their own, where `task.least` says that there may be such; None at the helper."""
@@ -296,7 +297,7 @@ def predict(
         if closed is None:
             closed = np.zeros(task.clusters, np.bool_)
         slots = _open_first(closed)
-        centers = family.arrange(centers, slots)
+        centers = centers[slots]
         called = _called(slots, bool(closed.all()))
     labels = family.label(rows, centers)
     out = Outcome(kept={"labels": labels})
@@ -320,7 +321,7 @@ def open_labels(family: Family, task: Task, labels: Secret, called: Ints | None,
         out.rows, out.labels = known, found[known]
 
 
-def open_centers(family: Family, task: Task, centers: Secret, slots: list[int], out: Outcome) -> None:
+def open_centers(family: Family, task: Task, centers: Shared, slots: list[int], out: Outcome) -> None:
     """Columns of the centres to those who may know them; closed clusters have none (zero here)."""
     me, layout = family.me, task.layout
     groups, names = layout.center_groups(me.world.p), task.encoding.names

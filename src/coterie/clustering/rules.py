@@ -21,7 +21,7 @@ from coterie.errors import InputError
 from coterie.protocols import Family
 from coterie.protocols.interface import Ints, RowSets
 from coterie.ring import FixedPoint
-from coterie.sharing import Secret
+from coterie.sharing import Shared, concatenate
 
 __all__ = [
     "Rules",
@@ -124,19 +124,19 @@ def check_rules(task: Task, names: tuple[str, ...] = ()) -> None:
             )
 
 
-def small_clusters(family: Family, rules: Rules, made: Secret, final: Secret) -> Ints | None:
+def small_clusters(family: Family, rules: Rules, made: Shared, final: Shared) -> Ints | None:
     """Which clusters do not pass: k bits, opened to the data parties. `made`, `final`: how many rows of each set each
     cluster has (sets times k), in the labelling that made the centres and in the final one.
 
     1. <t < least> for each value; where none will do as well, <0 < t < least>, which is <t < least> XOR <t < 1>.
     2. For each cluster, OR over all sets and both labellings.
     """
-    values = family.join([made, final])
+    values = concatenate([made, final])
     rows, clusters = family.problem.rows, family.problem.clusters
     small = family.at_most(values, min(rules.least, rows + 1) - 1)
     if rules.lenient.any():
         lenient = np.tile(np.repeat(rules.lenient.astype(np.int64), clusters), 2)
-        small = family.subtract(small, family.times(family.at_most(values, 0), lenient))
+        small = small - family.at_most(values, 0) * lenient
     closed = family.any_of(small, clusters)
     return family.open(closed, family.me.world.players, "suppression bits", SMALL)
 
@@ -158,14 +158,13 @@ def grid_of(encoding: FixedPoint, resolution: Mapping[str, float], least: int) -
     return tuple(shifts) if any(shifts) else ()
 
 
-def round_to_grid(family: Family, grid: tuple[int, ...], centers: Secret) -> Secret:
+def round_to_grid(family: Family, grid: tuple[int, ...], centers: Shared) -> Shared:
     """Each column of [C] to the nearest multiple of its step: one truncation for all columns."""
     if not grid:
         return centers
     shifts = np.array(grid, np.int64)
     most = int(shifts.max())
-    aligned = family.times(centers, np.int64(1) << (most - shifts))
-    return family.times(family.truncate(aligned, most), np.int64(1) << shifts)
+    return family.truncate(centers * (np.int64(1) << (most - shifts)), most) * (np.int64(1) << shifts)
 
 
 def inertia_shift(task: Task) -> int:
@@ -182,7 +181,7 @@ def size_bits(rows: int, least: int) -> int:
     return 59 - rows.bit_length() + min(least, rows).bit_length()
 
 
-def rounded_sizes(family: Family, least: int, counts: Secret) -> Secret:
+def rounded_sizes(family: Family, least: int, counts: Shared) -> Shared:
     """Counts over the least size m, to the nearest whole number, halves upwards: t R / 2^g with R = ceil(2^g / m)."""
     g = size_bits(family.problem.rows, least)
-    return family.truncate(family.times(counts, np.array(-(-(1 << g) // least), np.int64)), g)
+    return family.truncate(counts * (-(-(1 << g) // least)), g)

@@ -40,14 +40,14 @@ def svk_means(
         me.streams.begin(me.streams.phase + 1)
         # lines 2 to 5: distances, each party its own part; ArgMin; the labels to every data party
         part = None if own is None or centers is None else local_distances(own, centers)
-        closest = family.arg_min(family.contribute(part, shape))
+        closest = family.arg_min(family.enter(part, shape))
         labels = family.open(closest, me.world.owners, "labels", LABELS)
         moved = None
         if own is not None and labels is not None and centers is not None:  # lines 6 to 9
             old, centers = centers, local_means(own, labels, centers)
             moved = ((old - centers) ** 2).sum().reshape(1)
         stop = iteration < task.max_iter and family.open_stop_bit(
-            family.contribute(moved, (1,)), task.threshold, STOP
+            family.enter(moved, (1,)), task.threshold, STOP
         )  # line 10
         me.channel.mark_iteration()
         if stop:

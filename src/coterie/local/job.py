@@ -65,7 +65,7 @@ def do(me: Party, job: Job) -> Report:
         if task.centers == "shared":
             centers = family.restore(job.kept_centers, shape)
         elif task.layout.partition == "vertical":
-            centers = family.contribute(job.centers, shape)
+            centers = family.enter(job.centers, shape)
         else:
             centers = family.public(np.zeros(shape, np.int64) if job.centers is None else job.centers)
         outcome = predict(family, task, job.block, centers, job.closed)

@@ -12,9 +12,9 @@ from coterie.clustering.rules import Rules, round_to_grid, rules_of
 from coterie.errors import ProtocolError
 from coterie.protocols import FAMILIES, Ints, Plaintext
 from coterie.protocols.interface import Division, Problem
-from coterie.protocols.plaintext.family import Plain
+from coterie.protocols.plaintext import in_the_clear, whole
 from coterie.randomness import Dealing, Streams
-from coterie.sharing import Party, Secret
+from coterie.sharing import Party, Secret, Shared
 from coterie.transport import Metered, World, memory_channels
 
 __all__ = ["run_oracle"]
@@ -31,13 +31,12 @@ class _Watched(Plaintext):
     """Remembers what every mean was made of."""
 
     def __init__(self, me: Party, problem: Problem, divisions: dict[str, Division]) -> None:
-        super().__init__(me, problem, divisions)
+        super().__init__(me, problem, divisions=divisions)
         self.made: list[_Made] = []
 
-    def new_means(self, rows: Secret, labels: Secret, old: Secret) -> Secret:
-        made = super().new_means(rows, labels, old)
-        if isinstance(made, Plain) and isinstance(labels, Plain):
-            self.made.append(_Made(labels.whole, made.whole))
+    def new_centers(self, rows: Secret, labels: Secret, old: Shared) -> Shared:
+        made = super().new_centers(rows, labels, old)
+        self.made.append(_Made(whole(labels), whole(made)))
         return made
 
 
@@ -67,17 +66,17 @@ def run_oracle(task: Task, table: Ints) -> Outcome:
 
 def _check_opened(family: _Watched, task: Task, rules: Rules, outcome: Outcome) -> None:
     """Every centre that was opened is the (rounded) mean of a cluster that passes the rules."""
-    kept = outcome.kept["centers"]
-    if outcome.suppressed is None or not isinstance(kept, Plain):
+    if outcome.suppressed is None:
         raise ProtocolError("output rules hold, and nobody has tested them")
+    kept = whole(outcome.kept["centers"])
     for j in np.flatnonzero(~outcome.suppressed):
-        if not any(_passes(family, task, rules, made, int(j), kept.whole[j]) for made in family.made):
+        if not any(_passes(family, task, rules, made, int(j), kept[j]) for made in family.made):
             raise ProtocolError(f"the centre of cluster {j} was opened, and no labelling of enough rows made it")
 
 
 def _passes(family: _Watched, task: Task, rules: Rules, made: _Made, j: int, center: Ints) -> bool:
-    rounded = round_to_grid(family, task.grid, Plain(made.centers))
-    if not isinstance(rounded, Plain) or not np.array_equal(rounded.whole[j], center):
+    rounded = round_to_grid(family, task.grid, in_the_clear(made.centers))
+    if not np.array_equal(whole(rounded)[j], center):
         return False
     counts = rules.sets.members[:, rules.sets.kind_of] @ made.labels[:, j]
     return bool(((counts >= rules.least) | ((counts == 0) & rules.lenient)).all())

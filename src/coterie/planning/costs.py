@@ -205,12 +205,6 @@ class _Counter:
     def loop(self, stop: bool) -> Cost:
         return self.revealing_iteration(stop) if self.task.labels == "revealed" else self.iteration(stop)
 
-    def end(self) -> Cost:
-        """What is opened; SVK-means labels for the final centres first."""
-        if self.task.labels == "revealed":
-            return self.masked_centers().then(self.labelling(counted=False)).then(self.results())
-        return self.results()
-
     @property
     def label_bits(self) -> int:
         return max(self.k - 1, 0).bit_length()
@@ -232,7 +226,8 @@ class _Counter:
         return int((self.task.layout.owners_of(block.rows) == owner).sum())
 
     def results(self) -> Cost:
-        """Centres, labels and inertia to those who may have them; no cluster suppressed."""
+        """Centres, labels and inertia to those who may have them; no cluster suppressed. Where output rules hold, and
+        after SVK-means, rows are labelled once more while the centres are opened."""
         ruled = self.task.least > 1
         cost = self.output_rules() if ruled else self.nothing()
         centers = self.nothing()
@@ -242,6 +237,9 @@ class _Counter:
         for rows, holders in self.task.layout.label_groups(self.p):
             width = self.k.bit_length() if ruled else self.label_bits  # one more label: none
             labels = labels.beside(self.opened(len(rows) * width, to=holders))
+        if ruled or self.task.labels == "revealed":
+            cost = cost.then(self.masked_centers())
+            centers = centers.beside(self.labelling(counted=False))
         cost = cost.then(centers).then(labels)
         if ruled and self.task.sizes == "rounded":
             bits = size_bits(self.problem.rows, self.task.least)
@@ -254,7 +252,7 @@ class _Counter:
         return cost
 
     def output_rules(self) -> Cost:
-        """Rounding, labels for it, the tests of both labellings, and the final labels."""
+        """Rounding, labels for it, and the tests of both labellings."""
         task, rules = self.task, rules_of(self.task)
         sets = len(rules.sets.members)
         cost = self.lifted(sets * self.k)  # the labelling that made the centres
@@ -269,7 +267,7 @@ class _Counter:
         while rows > 1:
             cost = cost.then(self.products(fours(rows), -(-self.k // 64)))
             rows = -(-rows // 4)
-        return cost.then(self.opened(self.k)).then(self.masked_centers()).then(self.labelling(counted=False))
+        return cost.then(self.opened(self.k))
 
     def words(self) -> Cost:
         """Labels as words, which were not counted when they were made."""
@@ -286,7 +284,7 @@ def forecast(task: Task, parties: int, iterations: int, link: Link, ended_by: Li
     """The cost of a fit of `onetime` with revealed centres and one start."""
     counter = _Counter(task, parties)
     one = counter.loop(stop=True)
-    around = counter.begin().then(counter.end())  # what comes before and after the iterations; labels all rows once
+    around = counter.begin().then(counter.results())  # what comes before and after the iterations; labels all rows once
     full = iterations if ended_by == "stop" else iterations - 1
     whole = around.then(one.times(full))
     if ended_by == "max_iter":

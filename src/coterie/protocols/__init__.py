@@ -1,9 +1,10 @@
 """Protocol families, all with one interface; `plaintext` is the oracle for the others."""
 
-from coterie.protocols.interface import Family, Ints, Problem
+from coterie.protocols.interface import Ints, Problem
 from coterie.protocols.onetime import OneTime
 from coterie.protocols.plaintext import Plaintext
 from coterie.protocols.securenn import SecureNN
+from coterie.protocols.steps import Family
 
 __all__ = ["FAMILIES", "Family", "Ints", "OneTime", "Plaintext", "Problem", "SecureNN"]
 

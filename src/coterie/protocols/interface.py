@@ -1,28 +1,33 @@
-"""What a protocol family offers to the clustering algorithms.
+"""What a protocol family must bring: a dozen primitives over secrets. The steps of clustering are made of them.
 
-`clustering/` sees families through this interface alone. Values that stay secret are opaque to it:
-what a `Secret` consists of - one array, several, bits or words - and who holds a part of it is the
-family's affair, and so is whether there is a helper.
+`clustering/` and `steps.py` see families through this interface alone. What a secret consists of - one array, several -
+and who holds a part of it is the family's affair, and so is whether somebody deals. Two kinds of secrets go round:
+*words*, `Shared` over Z_2^w, and *bits*, `Shared` over the family's `bits`, which may be words of 0 and 1. Both know
+linear arithmetic with each other and with public values, which is local in every scheme.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.errors import ProtocolError
-from coterie.sharing import Party, Secret
+from coterie.ring import Ring, Words
+from coterie.sharing import Party, Secret, Shared, permit
+from coterie.transport import Metered
 
-__all__ = ["Division", "Family", "Holding", "Ints", "Part", "Problem", "RowSets", "opened_stop_bit"]
+__all__ = ["WORDS", "Division", "Holding", "Ints", "Part", "Primitives", "Problem", "RowSets", "Seats"]
 
 Ints = NDArray[np.int64]
 Division = Literal["quotient", "reciprocal"]
+Kept = dict[str, NDArray[np.uint64]]
+WORDS = Words(64)
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -104,17 +109,47 @@ class Part(NamedTuple):
     detail: str = ""
 
 
-class Family(ABC):
-    """A protocol family at one role. Shapes: n rows, d columns, k clusters."""
+class Seats(NamedTuple):
+    """Who is needed beside those who own data: whether somebody is at rank 0, and who serves (empty: all owners)."""
+
+    at_zero: bool
+    serving: tuple[int, ...] = ()
+
+
+class Primitives(ABC):
+    """A protocol family at one role. Everybody runs the same program; who holds no share of a value has its shape.
+
+    What is called public is known to all players; the dealer, who does not know it, passes anything of the same shape.
+    """
 
     name: ClassVar[str]
     #: How cluster sums become means, by what happens to the counts: what the oracle must reproduce.
     divisions: ClassVar[dict[str, Division]]
-    #: The kinds of messages that the helper is sent while the protocols run: "array", "note".
+    #: The kinds of messages that the dealer is sent while the protocols run: "array", "note".
     dealer_hears: ClassVar[frozenset[str]] = frozenset()
 
-    def __init__(self, me: Party, problem: Problem) -> None:
-        self.me, self.problem = me, problem
+    def __init__(self, me: Party, problem: Problem, ring: Words = WORDS) -> None:
+        self.me, self.problem, self.ring = me, problem, ring
+
+    @classmethod
+    def seats(cls, owners: int) -> Seats:  # noqa: ARG003
+        """Who takes part beside so many owners. Unless a family says otherwise: a dealer, and all owners serve."""
+        return Seats(True)
+
+    @property
+    def bits(self) -> Words:
+        """Where bits live."""
+        return self.ring
+
+    @property
+    def channel(self) -> Metered:
+        return self.me.channel
+
+    def at(self, me: Party) -> Self:
+        """The same family on another lane."""
+        here = copy(self)
+        here.me = me
+        return here
 
     def begin(self) -> None:
         """Call first: from here on roles send what this family declares and nothing else."""
@@ -123,128 +158,55 @@ class Family(ABC):
     # -- into secrecy ------------------------------------------------------------------------------------
 
     @abstractmethod
-    def contribute(self, own: Ints | None, shape: tuple[int, ...]) -> Secret:
-        """The sum of what the data parties hold; each passes its own part, zero where it holds nothing."""
-
-    def table(self, own: Ints | None, holding: Holding) -> Secret:
-        """The data (n, d): each data party passes its own cells, zero elsewhere."""
-        return self.contribute(own, (holding.n, holding.d))
+    def enter(self, own: Ints | None, shape: tuple[int, ...]) -> Shared:
+        """The sum of what the owners hold; each passes its own part, None where it holds nothing."""
 
     @abstractmethod
-    def public(self, values: Ints) -> Secret:
-        """A value that the data parties all know."""
+    def public(self, values: Ints, ring: Ring | None = None) -> Shared:
+        """A public value as a secret: words, or over the given ring."""
+
+    # -- arithmetic --------------------------------------------------------------------------------------
 
     @abstractmethod
-    def pick(self, rows: Secret, numbers: Sequence[int]) -> Secret:
-        """The given rows, still secret."""
+    def product(self, x: Shared, y: Shared) -> Shared:
+        """x y, entry by entry, of words or of bits; equal shapes."""
 
-    # -- Lloyd's algorithm -------------------------------------------------------------------------------
-
-    @abstractmethod
-    def label(self, rows: Secret, centers: Secret) -> Secret:
-        """One-hot labels (n, k): the closest centre, the lowest index where several are."""
-
-    def first_labels(self, rows: Secret, centers: Secret) -> Secret:
-        """As `label`, for labels that cluster sums follow from."""
-        return self.label(rows, centers)
-
-    def new_means(self, rows: Secret, labels: Secret, old: Secret) -> Secret:
-        """New centres (k, d) without opening the counts. A family may overlap its steps."""
-        return self.means(*self.sums(rows, labels), old)
+    def square(self, x: Shared) -> Shared:
+        return self.product(x, x)
 
     @abstractmethod
-    def counts(self, labels: Secret) -> Secret:
-        """How many rows each cluster has (k,)."""
+    def matrix_product(self, x: Shared, y: Shared) -> Shared:
+        """x y for matrices of words."""
 
     @abstractmethod
-    def tally(self, labels: Secret, sets: RowSets) -> Secret:
-        """How many rows of each set each cluster has (sets times k,), as whole words."""
+    def truncate(self, x: Shared, g: int) -> Shared:
+        """x / 2^g, rounded to the nearest, halves upwards, for -L/4 <= x < L/4 - 2^(g-1), L = 2^w."""
+
+    def widen(self, x: Shared) -> Shared:
+        """Words over Z_2^w, from words over a smaller ring that a step of this family may have left."""
+        return x
+
+    # -- bits --------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def sums(self, rows: Secret, labels: Secret) -> tuple[Secret, Secret]:
-        """Of each cluster, the sum of its rows (k, d) and how many they are (k,)."""
+    def is_negative(self, x: Shared) -> Shared:
+        """Bits [x < 0], for -L/4 <= x < L/4."""
 
     @abstractmethod
-    def means(self, sums: Secret, counts: Secret, old: Secret) -> Secret:
-        """New centres (k, d) without opening the counts; an empty cluster keeps its old centre."""
+    def select(self, bit: Shared, x: Shared, y: Shared) -> Shared:
+        """x where the bit is 0, y where it is 1; words of equal shapes."""
 
     @abstractmethod
-    def means_of_public_counts(self, sums: Secret, counts: Ints | None, old: Secret) -> Secret:
-        """New centres (k, d) for opened counts; an empty cluster keeps its old centre."""
+    def to_words(self, bits: Shared) -> Shared:
+        """Bits as words of 0 and 1."""
 
     @abstractmethod
-    def movement(self, old: Secret, new: Secret) -> Secret:
-        """The total squared distance between old and new centres, a scalar (1,)."""
+    def to_bits(self, x: Shared, count: int) -> Shared:
+        """The lowest bits of words (m,), lowest first: (count, m), count < w."""
 
     @abstractmethod
-    def at_most(self, values: Secret, threshold: int) -> Secret:
-        """One bit for each of the values (m,): is it at most the public threshold?"""
-
-    @abstractmethod
-    def any_of(self, bits: Secret, into: int) -> Secret:
-        """From bits (rows times into,), row by row, the OR of each column (into,)."""
-
-    def relabel(
-        self, rows: Secret, centers: Secret, old: Secret, threshold: int | None, reason: str
-    ) -> tuple[Secret, bool]:
-        """Labels for new centres and, unless the threshold is None, whether they moved at most that
-        much since the old ones: opens the stop bit. A family may overlap the two."""
-        stop = threshold is not None and self.open_stop_bit(self.movement(old, centers), threshold, reason)
-        return self.label(rows, centers), stop
-
-    def open_stop_bit(self, movement: Secret, threshold: int, reason: str) -> bool:
-        """Is the movement at most the threshold? Opened to everybody, the helper included."""
-        everybody = range(len(self.me.world.names))
-        bit = self.open(self.at_most(movement, threshold), everybody, "stop bit", reason)
-        return opened_stop_bit(bit)
-
-    # -- labels in the clear -----------------------------------------------------------------------------
-
-    @abstractmethod
-    def arg_min(self, values: Secret) -> Secret:
-        """The index of the least entry of each row (n,), the lowest where several are."""
-
-    @abstractmethod
-    def index(self, labels: Secret, numbers: Ints | None = None) -> Secret:
-        """One-hot labels (n, k) as numbers (n,): 0 to k - 1 or, from `numbers` (k,), what each cluster is to be
-        called, 0 to k. They are public to the data parties; the helper passes any."""
-
-    # -- restarts ----------------------------------------------------------------------------------------
-
-    @abstractmethod
-    def objective(self, sums: Secret, counts: Secret, centers: Secret) -> Secret:
-        """The sum over rows of the squared distance to their centre, less the rows' own squares, shifted
-        right by `objective_shift`: sum_j counts_j |c_j|^2 - 2 sums_j . c_j, a scalar (1,)."""
-
-    @abstractmethod
-    def choose(self, first: Secret, second: Secret, pairs: Sequence[tuple[Secret, Secret]]) -> list[Secret]:
-        """Of each pair the left one if the scalar `first` is at most `second`, else the right one."""
-
-    # -- linear algebra with what is public to the data parties; the helper passes anything of the same shape ----
-
-    @abstractmethod
-    def times(self, value: Secret, factors: Ints) -> Secret:
-        """The value, entry by entry, times public factors that broadcast to its shape."""
-
-    @abstractmethod
-    def arrange(self, values: Secret, order: Sequence[int]) -> Secret:
-        """The rows of words (m, ...) that the public order names, in that order."""
-
-    @abstractmethod
-    def join(self, values: Sequence[Secret]) -> Secret:
-        """Words (m,) of several secrets, one after another."""
-
-    @abstractmethod
-    def truncate(self, value: Secret, bits: int) -> Secret:
-        """value / 2^bits, rounded to the nearest, halves upwards."""
-
-    @abstractmethod
-    def add(self, first: Secret, second: Secret) -> Secret:
-        """The sum of two secrets of one shape."""
-
-    @abstractmethod
-    def subtract(self, first: Secret, second: Secret) -> Secret:
-        """The difference of two secrets of one shape: words, or bits of which the second implies the first."""
+    def look_up(self, index: Shared, table: NDArray[np.uint64]) -> Shared:
+        """The entries (m,) of a public table of 2^b words at secret places (m,), 0 <= index < 2^b."""
 
     # -- out of secrecy ----------------------------------------------------------------------------------
 
@@ -252,23 +214,22 @@ class Family(ABC):
         """Open a value to some ranks; logged. Whole numbers, or None to everybody else."""
         return self.open_parts(value, [Part(..., to)], what, reason)[0]
 
-    @abstractmethod
     def open_parts(self, value: Secret, parts: Sequence[Part], what: str, reason: str) -> list[Ints | None]:
         """As `open`, for the parts of a value that indices select, each to its own ranks; in one round."""
+        for part in parts:
+            permit(self.me, what, part.to, reason, part.detail)
+        return self.bring_together(value, parts, what)
+
+    @abstractmethod
+    def bring_together(self, value: Secret, parts: Sequence[Part], what: str) -> list[Ints | None]:
+        """How shares come together, once it is permitted: call `open_parts`, nothing else may call this."""
 
     # -- keeping a share ---------------------------------------------------------------------------------
 
     @abstractmethod
-    def export(self, value: Secret) -> dict[str, NDArray[np.uint64]]:
+    def export(self, value: Secret) -> Kept:
         """This party's part of a secret, to be kept by this party and nobody else."""
 
     @abstractmethod
-    def restore(self, kept: dict[str, NDArray[np.uint64]] | None, shape: tuple[int, ...]) -> Secret:
-        """A secret from the parts that `export` gave; the helper passes None."""
-
-
-def opened_stop_bit(bit: NDArray[Any] | None) -> bool:
-    """The stop bit as it was opened. Nobody goes on without one, or with anything but one bit."""
-    if bit is None or bit.size != 1 or int(bit.flat[0]) not in (0, 1):
-        raise ProtocolError("the stop bit was opened to this role, and is not there or not one bit")
-    return bool(bit.flat[0])
+    def restore(self, kept: Kept | None, shape: tuple[int, ...]) -> Shared:
+        """Words from the parts that `export` gave; None where this role kept none."""

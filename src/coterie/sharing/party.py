@@ -62,11 +62,11 @@ class Party:
 
     def shared(self, ring: Ring, share: Array) -> Shared:
         """This role's end of a shared value."""
-        return Shared(ring, share, self.lead)
+        return Shared(ring, (share,), (self.lead,))
 
     def hollow(self, ring: Ring, shape: Shape) -> Shared:
         """The end of a shared value at one who holds no share of it."""
-        return Shared(ring, hollow(shape), False)
+        return Shared(ring, (hollow(shape),), (False,))
 
     def taken(self, material: Dealt) -> Shared:
         """Dealt material as a shared value, consumed."""

@@ -1,4 +1,4 @@
-"""Values that nobody holds: a share at each data party, a shape and no content at the helper."""
+"""Values that nobody holds: shares at those who serve, a shape and no content at everybody else."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from coterie.errors import ProtocolError
 from coterie.ring import Array, Ring
 
-__all__ = ["Secret", "Shared", "concatenate", "hollow", "stack"]
+__all__ = ["Secret", "Shared", "concatenate", "hollow", "shared", "stack"]
 
 Shape = tuple[int, ...]
 
@@ -34,6 +35,9 @@ class Secret:
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
 
+    def settle(self) -> None:
+        """Wait until it is there, if it is still under way."""
+
 
 def hollow(shape: Shape) -> Array:
     """An array of elements of no bytes: a shape and no content."""
@@ -41,42 +45,60 @@ def hollow(shape: Shape) -> Array:
 
 
 class Shared(Secret):
-    """[x] over a ring: additive shares, one at each data party. Linear arithmetic is local.
+    """[x] over a ring, in any linear scheme: the shares of it that this role holds, one or several, or none but the
+    shape (`hollow`). Linear arithmetic is local: it is done to every share alike, and public values are added to those
+    that `adds` names.
 
-    At the helper the share is hollow. At P1 `lead` is true: P1 alone adds public values.
+    `memo`: what a family has worked out about this value and wants again, such as its mask.
     """
 
-    __slots__ = ("lead", "ring", "share")
+    __slots__ = ("adds", "memo", "ring", "shares")
     __array_ufunc__ = None  # NumPy must not take a Shared for one of its scalars
 
-    def __init__(self, ring: Ring, share: Array, lead: bool) -> None:
-        self.ring, self.share, self.lead = ring, share, lead
+    def __init__(self, ring: Ring, shares: tuple[Array, ...], adds: tuple[bool, ...]) -> None:
+        self.ring, self.shares, self.adds = ring, shares, adds
+        self.memo: Any = None
+
+    @property
+    def share(self) -> Array:
+        """The share of an additive scheme, where each role holds one."""
+        return self.shares[0]
 
     @property
     def shape(self) -> Shape:
-        return self.share.shape
+        return self.shares[0].shape
 
     @property
     def size(self) -> int:
-        return self.share.size
+        return self.shares[0].size
 
     @property
     def is_hollow(self) -> bool:
-        return self.share.dtype.itemsize == 0
+        return self.shares[0].dtype.itemsize == 0
 
     def __repr__(self) -> str:
         return f"<Shared {self.shape}>"
 
-    def _with(self, share: Array) -> Shared:
-        return Shared(self.ring, share, self.lead)
+    def _each(self, operate: Callable[[Array], Array]) -> Shared:
+        return Shared(self.ring, tuple([operate(share) for share in self.shares]), self.adds)
+
+    def _hollow(self, *shape: int) -> Shared:
+        return Shared(self.ring, (hollow(shape),), (False,))
 
     def _combined(self, other: Shared | Array | int, operate: Callable[[Array, Array], Array]) -> Shared:
         if self.is_hollow:
-            return self._with(hollow(np.broadcast_shapes(self.shape, np.shape(getattr(other, "share", other)))))
+            return self._hollow(
+                *np.broadcast_shapes(self.shape, np.shape(other) if not isinstance(other, Shared) else other.shape)
+            )
         if isinstance(other, Shared):
-            return self._with(operate(self.share, other.share))
-        public = self.ring.encode(other)
-        return self._with(operate(self.share, public if self.lead else self.ring.zeros(public.shape)))
+            shares = [operate(mine, its) for mine, its in zip(self.shares, other.shares, strict=True)]
+        else:
+            public = self.ring.encode(other)
+            nothing = self.ring.zeros(public.shape)
+            shares = [
+                operate(mine, public if adds else nothing) for mine, adds in zip(self.shares, self.adds, strict=True)
+            ]
+        return Shared(self.ring, tuple(shares), self.adds)
 
     def __add__(self, other: Shared | Array | int) -> Shared:
         return self._combined(other, self.ring.add)
@@ -90,34 +112,47 @@ class Shared(Secret):
         return -self + other
 
     def __neg__(self) -> Shared:
-        return self if self.is_hollow else self._with(self.ring.neg(self.share))
+        return self if self.is_hollow else self._each(self.ring.neg)
 
     def __mul__(self, public: Array | int) -> Shared:
         """Times a public value."""
         if self.is_hollow:
-            return self._with(hollow(np.broadcast_shapes(self.shape, np.shape(public))))
-        return self._with(self.ring.mul(self.share, self.ring.encode(public)))
+            return self._hollow(*np.broadcast_shapes(self.shape, np.shape(public)))
+        factor = self.ring.encode(public)
+        return self._each(lambda share: self.ring.mul(share, factor))
 
     __rmul__ = __mul__
 
     def __getitem__(self, index: Any) -> Shared:
-        return self._with(np.asarray(self.share[index]))
+        return self._each(lambda share: np.asarray(share[index]))
 
     def reshape(self, *shape: int) -> Shared:
-        return self._with(self.share.reshape(shape))
+        return self._each(lambda share: share.reshape(shape))
 
     def transpose(self, *axes: int) -> Shared:
-        return self._with(self.share.transpose(axes or None))
+        return self._each(lambda share: share.transpose(axes or None))
 
     def sum(self, axis: int) -> Shared:
         if self.is_hollow:
-            return self._with(hollow(tuple(np.delete(self.shape, axis))))
-        return self._with(self.ring.sum(self.share, axis))
+            return self._hollow(*np.delete(self.shape, axis))
+        return self._each(lambda share: self.ring.sum(share, axis))
 
 
 def concatenate(parts: Sequence[Shared], axis: int = 0) -> Shared:
-    return parts[0]._with(np.concatenate([part.share for part in parts], axis))
+    return _joined(parts, lambda shares: np.concatenate(shares, axis))
 
 
 def stack(parts: Sequence[Shared], axis: int = 0) -> Shared:
-    return parts[0]._with(np.stack([part.share for part in parts], axis))
+    return _joined(parts, lambda shares: np.stack(shares, axis))
+
+
+def _joined(parts: Sequence[Shared], join: Callable[[list[Array]], Array]) -> Shared:
+    columns = zip(*(part.shares for part in parts), strict=True)
+    return Shared(parts[0].ring, tuple([join(list(column)) for column in columns]), parts[0].adds)
+
+
+def shared(value: Secret) -> Shared:
+    """A secret that a general step computes with."""
+    if not isinstance(value, Shared):
+        raise ProtocolError(f"a {type(value).__name__} is for the steps of its own family")
+    return value

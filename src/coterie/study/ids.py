@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from coterie.data import Rows
 from coterie.errors import DataError, InputError
 from coterie.protocols import Family
+from coterie.sharing import concatenate
 from coterie.study.files import canonical
 from coterie.study.handshake import Agreed
 from coterie.study.prepare import Ready
@@ -53,13 +54,13 @@ def compare_ids(family: Family, rows: Rows | None) -> None:
         key = me.streams.common("ids").read(32).tobytes()
         tag = np.frombuffer(hmac.digest(key, canonical(rows.ids), "sha256"), np.uint64) >> np.uint64(64 - BITS)
         parts = np.zeros((pairs, WORDS), np.int64)
-        if me.lead:
+        if me.rank == me.world.owners[0]:
             parts[:] = tag.astype(np.int64)
         else:
             parts[me.rank - 2] = -tag.astype(np.int64)
         own = parts.reshape(-1)
-    differences = family.contribute(own, (pairs * WORDS,))
-    both = family.join([differences, family.times(differences, np.array(-1))])
+    differences = family.enter(own, (pairs * WORDS,))
+    both = concatenate([differences, -differences])
     differ = family.any_of(family.at_most(both, -1), 1)
     opened = family.open(differ, me.world.players, "equal ids", REASON)
     if opened is not None and opened[0]:

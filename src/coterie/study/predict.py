@@ -102,7 +102,7 @@ def _predict(me: Party, ready: Ready, agreed: Agreed, model: Model | None) -> Ou
         if model is not None:
             known = np.zeros(shape, np.int64)
             known[:, ready.study.own_columns(ready.rank)] = np.array(model.centers, np.int64)
-        centers = family.contribute(known, shape)
+        centers = family.enter(known, shape)
     outcome = predict(family, task, block, centers, closed)
     outcome.traffic = me.channel.traffic()
     outcome.kept = {}

@@ -15,7 +15,7 @@ from coterie.protocols.onetime.steps import Step, bits
 from coterie.ring.bitslice import fold_products, xor_products
 from coterie.sharing import Party, open_bits
 
-__all__ = ["ONES", "Literal", "Terms", "bit_products", "fours", "pack_rows", "products_of", "unpack_rows"]
+__all__ = ["ONES", "Literal", "Terms", "bit_products", "fours", "pack_rows", "pairs_of", "products_of", "unpack_rows"]
 
 Words = NDArray[np.uint64]
 ONES = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -100,6 +100,12 @@ def bit_products(me: Party, x: Words | None, words: int, terms: Terms, purpose: 
 
 def literals(rows: Sequence[int]) -> tuple[Literal, ...]:
     return tuple(Literal(row) for row in rows)
+
+
+@lru_cache(maxsize=64)
+def pairs_of(rows: int) -> Terms:
+    """The product of each of so many rows with the row that is so many further on."""
+    return products_of(2 * rows, tuple(literals((row, rows + row)) for row in range(rows)))
 
 
 def fours(rows: int) -> Terms:

@@ -1,4 +1,4 @@
-"""Centres and the mask that each of them has for life (PROTOCOLS.md 3.1, 3.7)."""
+"""The mask that centres have for life, from when they first enter a product (PROTOCOLS.md 3.1, 3.7)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from coterie.errors import ProtocolError
 from coterie.protocols.onetime.steps import Step, words
-from coterie.sharing import Party, Secret, Shared, open_words
+from coterie.sharing import Party, Shared, open_words
 from coterie.transport import metered
 
-__all__ = ["CenterMask", "Centers", "mask_centers", "movement"]
+__all__ = ["CenterMask", "mask_centers", "mask_of", "movement"]
 
 Words = NDArray[np.uint64]
 
@@ -27,62 +27,50 @@ class CenterMask:
     squares: Words
 
 
-class Centers(Secret):
-    """[C] (k, d) over Z_2^64; masked when it first enters a product."""
-
-    __slots__ = ("_mask", "value")
-
-    def __init__(self, value: Shared) -> None:
-        self.value = value
-        self._mask: CenterMask | None = None
-
-    @property
-    def clusters(self) -> int:
-        return self.value.shape[0]
-
-    @property
-    def mask(self) -> CenterMask:
-        if self._mask is None:
-            raise ProtocolError("centres enter a product before they are masked")
-        return self._mask
+def mask_of(centers: Shared) -> CenterMask:
+    """The mask that centres [C] (k, d) were given."""
+    if not isinstance(centers.memo, CenterMask):
+        raise ProtocolError("centres enter a product before they are masked")
+    return centers.memo
 
 
 @metered("MaskCenters")
-def mask_centers(me: Party, centers: Centers) -> None:
+def mask_centers(me: Party, centers: Shared) -> None:
     """Open F = C - B for a dealt uniform B, once for these centres; [|c_j|^2] follows. One round, k d words.
 
     [|c_j|^2] = sum over l of 2 F [B] + [B B], and F F at P1.
     """
-    if centers._mask is not None:
+    if centers.memo is not None:
         return
-    k, d = centers.value.shape
+    k, d = centers.shape
     step = Step(me, "centers", {"B": words(k, d, width=64)}, {"BB": words(k, width=64)})
     b = step.free("B")
     if me.deals:
         step.correct("BB", (b * b).sum(axis=1, dtype=np.uint64))
         step.send()
-        centers._mask = CenterMask(b[:0], b, b[:0, 0])
+        centers.memo = CenterMask(b[:0], b, b[:0, 0])
         return
-    f = open_words(me, step.masked("B", centers.value.share - b), 64)()
+    f = open_words(me, step.masked("B", centers.share - b), 64)()
     squares = (f * b * np.uint64(2)).sum(axis=1, dtype=np.uint64) + step.bound("BB")
     if me.lead:
         squares += (f * f).sum(axis=1, dtype=np.uint64)
-    centers._mask = CenterMask(f, b, squares)
+    centers.memo = CenterMask(f, b, squares)
 
 
-def movement(me: Party, old: Centers, new: Centers) -> Shared:
+def movement(me: Party, old: Shared, new: Shared) -> Shared:
     """[sum |new - old|^2] (1,), from the masks of both: no communication but a dealt word.
 
     With the masks' difference b and what is open f: sum f f + 2 f [b] + [sum b b].
     """
     step = Step(me, "movement", {}, {"bb": words(1, width=64)})
-    ring = old.value.ring
-    b = new.mask.b - old.mask.b
+    ring = old.ring
+    before, after = mask_of(old), mask_of(new)
+    b = after.b - before.b
     if me.deals:
         step.correct("bb", (b * b).sum(dtype=np.uint64).reshape(1))
         step.send()
         return me.hollow(ring, (1,))
-    f = new.mask.f - old.mask.f
+    f = after.f - before.f
     share = step.bound("bb") + (f * b * np.uint64(2)).sum(dtype=np.uint64)
     if me.lead:
         share = share + (f * f).sum(dtype=np.uint64)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from coterie.protocols.numerics import reciprocals
 from coterie.protocols.onetime.bits import Literal, Terms, pack_rows, products_of, unpack_rows
-from coterie.protocols.onetime.centers import Centers
+from coterie.protocols.onetime.centers import mask_of
 from coterie.protocols.onetime.steps import Step, bits, words
 from coterie.ring import Words as WordRing
 from coterie.ring.bitslice import xor_lookup
@@ -77,7 +77,7 @@ def open_places(me: Party, counts: Shared, rows: int) -> Callable[[Words], Words
 
 @metered("Mean")
 def mean_times_power(
-    me: Party, sums: Shared, looked_up: Words | None, old: Centers, g: int, wide: WordRing = RING
+    me: Party, sums: Shared, looked_up: Words | None, old: Shared, g: int, wide: WordRing = RING
 ) -> Shared:
     """[y] (k, d) over Z_2^64 (`wide`), y = T q + 2^g [t = 0] C_old, from [T] over Z_2^u, <q>, <t = 0>. One round.
 
@@ -116,7 +116,7 @@ def mean_times_power(
         step.correct("rho words", clear)
         step.correct("R rho", r[:, :, None] * quotient)
         step.correct("R top rho", top[:, :, None] * quotient)
-        step.correct("rho B", clear[:, -1:] * old.mask.b)
+        step.correct("rho B", clear[:, -1:] * mask_of(old).b)
         step.send()
         return me.hollow(wide, (k, d))
     assert looked_up is not None
@@ -135,8 +135,9 @@ def mean_times_power(
     top_q = known * step.bound("R top") + (kappa[:, None] * step.bound("R top rho")).sum(axis=2, dtype=np.uint64)
     unwrapped = (ONE - (c >> np.uint64(u - 1))) << np.uint64(u)
     product = (c - offset) * q - r_q + unwrapped * top_q
-    flag, flip, f = beta[:, -1:], sign[:, -1:], old.mask.f
-    kept = flag * (lead * f + old.mask.b) + flip * (f * rho_words[:, -1:] + step.bound("rho B"))
+    flag, flip, kept_mask = beta[:, -1:], sign[:, -1:], mask_of(old)
+    f = kept_mask.f
+    kept = flag * (lead * f + kept_mask.b) + flip * (f * rho_words[:, -1:] + step.bound("rho B"))
     return me.shared(wide, wide.reduce(product + (kept << np.uint64(g))))
 
 

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coterie.protocols.interface import Holding, Ints
-from coterie.protocols.onetime.centers import Centers
+from coterie.protocols.onetime.centers import mask_of
 from coterie.protocols.onetime.steps import Step, bits, raw_words, words
 from coterie.ring.bitslice import bits_to_words, two_products, two_sums
-from coterie.sharing import Masked, Party, Secret, broadcast_masked, open_bits, open_words, receive_masked
+from coterie.sharing import Masked, Party, Secret, Shared, broadcast_masked, open_bits, open_words, receive_masked
 from coterie.transport import metered
 
-__all__ = ["Block", "Table", "block_scores", "block_sums", "block_words", "enter"]
+__all__ = [
+    "Block",
+    "Labels",
+    "Table",
+    "block_scores",
+    "block_sums",
+    "block_words",
+    "blocks_of",
+    "blocks_of_rows",
+    "enter",
+    "words_of_bits",
+]
 
 Words = NDArray[np.uint64]
 NOTHING = np.empty((0, 0), np.uint64)
@@ -45,15 +57,42 @@ class Table(Secret):
         self.number, self.blocks, self.holding, self.own_sum = number, blocks, holding, own_sum
 
 
+class Labels(Secret):
+    """One-hot labels by block: <H> (k, numbers / 64), for which the first use waits; and, once they were counted, [H]
+    as words (k - 1, numbers)."""
+
+    __slots__ = ("_hot", "_wait", "blocks", "n", "words")
+
+    def __init__(self, blocks: list[Block], n: int, wait: Callable[[], Sequence[tuple[Words, Words | None]]]) -> None:
+        self.blocks, self.n, self._wait = blocks, n, wait
+        self._hot: list[Words] | None = None
+        self.words: list[Words] | None = None
+
+    @property
+    def hot(self) -> list[Words]:
+        if self._hot is None:
+            done = self._wait()
+            self._hot = [hot for hot, _ in done]
+            words = [counted for _, counted in done if counted is not None]
+            self.words = words if len(words) == len(done) else None
+        return self._hot
+
+    def settle(self) -> None:
+        _ = self.hot
+
+
 def blocks_of(holding: Holding, parties: int, size: int) -> list[Block]:
     """Cut the rows, grouped by who holds cells of them, into blocks of at most `size`."""
-    size = max(64, size // 64 * 64)
     blocks: list[Block] = []
     for rows, holders in holding.label_groups(parties):
-        for at in range(0, len(rows), size):
-            part = rows[at : at + size]
-            blocks.append(Block(len(blocks), part, tuple(holders), -(-len(part) // 64) * 64))
+        blocks += blocks_of_rows(rows, tuple(holders), size, len(blocks))
     return blocks
+
+
+def blocks_of_rows(rows: NDArray[np.int64], holders: tuple[int, ...], size: int, first: int = 0) -> list[Block]:
+    size = max(64, size // 64 * 64)
+    parts = [rows[at : at + size] for at in range(0, len(rows), size)]
+    return [Block(first + b, part, holders, -(-len(part) // 64) * 64) for b, part in enumerate(parts)]
 
 
 def enter(me: Party, own: Ints | None, holding: Holding, size: int) -> Table:
@@ -125,51 +164,52 @@ def _masks(me: Party, table: Table, block: Block) -> Words:
     return a
 
 
-def block_scores(me: Party, table: Table, block: Block, centers: Centers, width: int) -> Words | None:
+def block_scores(me: Party, table: Table, block: Block, centers: Shared, width: int) -> Words | None:
     """[M] (k, numbers) modulo 2^width: M_ij = |c_j|^2 - 2 x_i . c_j, which orders as the distance does.
 
     Dealt: [-2 A B^T]. With E = X - A and F = C - B open, an owner has -2 X F^T - 2 E [B]^T + [-2 A B^T], the
     others all but the first term. No communication beyond what masks the centres.
     """
-    k = centers.clusters
+    k, mask = centers.shape[0], mask_of(centers)
     step = Step(me, "scores", {}, {"AB": words(k, block.numbers, width=width)})
     minus_two = np.uint64(2**64 - 2)
     if me.deals:
         product = np.zeros((k, block.numbers), np.uint64)
-        b = centers.mask.b * minus_two
+        b = mask.b * minus_two
         two_products(NOTHING, b, _masks(me, table, block), b, product)
         step.correct("AB", product)
         step.send()
         return None
     z = step.bound("AB")
-    two_products(block.x, centers.mask.f * minus_two, block.e, centers.mask.b * minus_two, z)
-    z += centers.mask.squares[:, None]
+    two_products(block.x, mask.f * minus_two, block.e, mask.b * minus_two, z)
+    z += mask.squares[:, None]
     return z
 
 
 @metered("BitsToWords")
-def block_words(me: Party, hot: Words, block: Block, clusters: int, width: int) -> Words:
-    """[H] (k - 1, numbers) over Z_2^width from <H>: all clusters but the last, which follows from them. One round.
+def words_of_bits(me: Party, packed: Words, rows: int, numbers: int, width: int) -> Words:
+    """[b] (rows, numbers) over Z_2^width from <b>, 64 a word. One round.
 
-    Dealt: <rho> uniform, [rho] as words; open H XOR rho; the rest is linear. Padding rows count nothing.
+    Dealt: <rho> uniform, [rho] as words; open b XOR rho; the rest is linear.
     """
-    rows = clusters - 1
-    step = Step(
-        me,
-        "bits to words",
-        {"rho": bits(rows, block.numbers // 64)},
-        {"rho words": words(rows, block.numbers, width=width)},
-    )
+    free, bound = {"rho": bits(rows, numbers // 64)}, {"rho words": words(rows, numbers, width=width)}
+    step = Step(me, "bits to words", free, bound)
     rho = step.free("rho")
     if me.deals:
-        clear = np.unpackbits(rho.view(np.uint8), bitorder="little").reshape(rows, block.numbers)
+        clear = np.unpackbits(rho.view(np.uint8), bitorder="little").reshape(rows, numbers)
         step.correct("rho words", clear.astype(np.uint64))
         step.send()
         return np.empty((rows, 0), np.uint64)
-    beta = open_bits(me, step.masked("rho", hot[:rows] ^ rho))()
-    out = np.empty((rows, block.numbers), np.uint64)
+    beta = open_bits(me, step.masked("rho", packed ^ rho))()
+    out = np.empty((rows, numbers), np.uint64)
     mask = np.uint64((1 << width) - 1)
     bits_to_words(beta.reshape(-1), step.bound("rho words").reshape(-1), mask, np.uint64(me.lead), out.reshape(-1))
+    return out
+
+
+def block_words(me: Party, hot: Words, block: Block, clusters: int, width: int) -> Words:
+    """[H] (k - 1, numbers): all clusters but the last, which follows from them. Padding rows count nothing."""
+    out = words_of_bits(me, hot[: clusters - 1], clusters - 1, block.numbers, width)
     out[:, len(block.rows) :] = 0
     return out
 

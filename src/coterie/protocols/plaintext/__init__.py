@@ -1,5 +1,5 @@
 """The oracle: the same clustering in whole numbers, in the clear."""
 
-from coterie.protocols.plaintext.family import Plain, Plaintext
+from coterie.protocols.plaintext.family import Plaintext, in_the_clear, whole
 
-__all__ = ["Plain", "Plaintext"]
+__all__ = ["Plaintext", "in_the_clear", "whole"]

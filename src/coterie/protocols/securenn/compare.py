@@ -7,7 +7,7 @@ import numpy as np
 from coterie.randomness import Dealt
 from coterie.ring import Array, Prime, sample_permutations
 from coterie.ring.kernels import any_zero, blinded_comparison
-from coterie.sharing import Party, Shared, zero_shares
+from coterie.sharing import Masked, Party, Shared, send_to_dealer, take_as_dealer, zero_shares
 from coterie.transport import metered
 
 __all__ = ["FIELD", "common_bits", "compare_at_helper", "private_compare", "unblinded"]
@@ -45,13 +45,13 @@ def private_compare(me: Party, x: Dealt, r: Array, beta: Array, below_zero: Arra
     zero = zero_shares(me, FIELD, (count, length), "PrivateCompare")
     message = np.empty((count, length), np.uint8)
     blinded_comparison(x.take(), r, mode, scalars, order, zero, int(me.lead), FIELD.q, message)
-    me.channel.send(0, message)
+    send_to_dealer(me, Masked(message))
 
 
 @metered("PrivateCompare")
 def compare_at_helper(me: Party, x: Dealt) -> Array:
     """The helper's side of PrivateCompare, step 4: 1 where there is a zero."""
-    messages = np.stack([me.channel.receive(j, np.uint8, x.shape)[0] for j in me.world.servers])
+    messages = np.stack(take_as_dealer(me, np.uint8, x.shape))
     answer = np.empty(x.shape[0], np.uint8)
     any_zero(messages, FIELD.q, answer)
     return answer

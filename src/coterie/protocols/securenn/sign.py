@@ -12,10 +12,10 @@ from coterie.protocols.securenn.compare import (
     unblinded,
 )
 from coterie.ring import Array, OddWords, Words
-from coterie.sharing import Party, Shared, open_masked
+from coterie.sharing import Masked, Party, Shared, open_masked, send_to_dealer, take_as_dealer
 from coterie.transport import metered
 
-__all__ = ["compute_msb", "drelu", "share_convert"]
+__all__ = ["compute_msb", "drelu", "negative", "share_convert"]
 
 
 @metered("ShareConvert")
@@ -37,9 +37,7 @@ def share_convert(me: Party, x: Shared) -> Shared:
     assert isinstance(words, Words)
     odd, (count,) = OddWords(words.width), x.shape
     if me.deals:
-        x_masked, delta_value = _sum_and_wraps(
-            words, [me.channel.receive(j, words.dtype, (count,))[0] for j in me.world.servers]
-        )
+        x_masked, delta_value = _sum_and_wraps(words, take_as_dealer(me, words.dtype, (count,)))
         bits = me.dealt.bit_shares_of(FIELD, count, words.width, "bits of x~", lambda: x_masked, answer=True)
         me.dealt.shares_of(odd, (count,), "delta", lambda: delta_value, answer=True)
         answer = compare_at_helper(me, bits)
@@ -50,7 +48,7 @@ def share_convert(me: Party, x: Shared) -> Shared:
     r_own = r_shares[me.rank - 1]
     masked = words.add(x.share, r_own)
     wraps = (masked < r_own).astype(np.uint64)  # beta_j
-    me.channel.send(0, masked)
+    send_to_dealer(me, Masked(masked))
     bits = me.dealt.bit_shares_of(FIELD, count, words.width, "bits of x~", answer=True)
     delta = me.dealt.shares_of(odd, (count,), "delta", answer=True)
     beta = common_bits(me, count, "ShareConvert")
@@ -107,11 +105,16 @@ def compute_msb(me: Party, a: Shared) -> Shared:
 
 
 @metered("DReLU")
-def drelu(me: Party, a: Shared) -> Shared:
-    """[a >= 0] for -L/4 <= a < L/4, any shape. SecureNN, Algorithm 6, for p parties; seven rounds.
+def negative(me: Party, a: Shared) -> Shared:
+    """[a < 0] for -L/4 <= a < L/4, any shape: 1 - DReLU(a). SecureNN, Algorithm 6, for p parties; seven rounds.
 
     The top bit of 2a, which is the sign of such an a. 2a is converted and never a: it is even, so it
     is not L - 1, the one value that ShareConvert cannot take.
     """
     twice = (a + a).reshape(a.size)
-    return (1 - compute_msb(me, share_convert(me, twice))).reshape(*a.shape)
+    return compute_msb(me, share_convert(me, twice)).reshape(*a.shape)
+
+
+def drelu(me: Party, a: Shared) -> Shared:
+    """[a >= 0]."""
+    return 1 - negative(me, a)

@@ -1,0 +1,257 @@
+"""The steps of clustering, written once on the primitives of any family, and named as the paper names them.
+
+A family overrides a step where it has a faster one of its own; a test holds each of those equal to the step here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.errors import ProtocolError
+from coterie.protocols.interface import Holding, Ints, Primitives, RowSets
+from coterie.protocols.numerics import QUOTIENT_BITS, reciprocals
+from coterie.sharing import Secret, Shared, concatenate, shared, stack
+from coterie.transport import metered
+
+__all__ = ["Family"]
+
+
+class Family(Primitives):
+    """Shapes: n rows, d columns, k clusters. Rows and labels may be of a family's own kind; all else is `Shared`."""
+
+    # -- the data ----------------------------------------------------------------------------------------
+
+    def table(self, own: Ints | None, holding: Holding) -> Secret:
+        """The data (n, d): each owner passes its own cells, zero elsewhere."""
+        return self.enter(own, (holding.n, holding.d))
+
+    def pick(self, rows: Secret, numbers: Sequence[int]) -> Shared:
+        """The given rows, still secret."""
+        return shared(rows)[list(numbers)]
+
+    # -- labels ------------------------------------------------------------------------------------------
+
+    def label(self, rows: Secret, centers: Shared, counted: bool = False) -> Secret:  # noqa: ARG002
+        """One-hot labels (n, k), as bits: the closest centre, the lowest index where several are. They may still be
+        under way when this returns: whatever uses them waits for them. `counted`: sums will be made of them, which a
+        family may prepare at once."""
+        return self._by_blocks(shared(rows), lambda here, block: here.label_samples(block, centers))
+
+    def arg_min(self, values: Shared) -> Secret:
+        """The index of the least entry of each row (n,), the lowest where several are."""
+        return self._by_blocks(values, lambda here, block: here.arg_min_of(block))
+
+    def _by_blocks(self, rows: Shared, work: Callable[[Family, Shared], Shared]) -> Shared:
+        """Block by block, so that memory stays bounded."""
+        size = self.problem.block_rows
+        blocks = [rows[at : at + size] for at in range(0, max(rows.shape[0], 1), size)]
+        return concatenate(self.me.in_blocks(len(blocks), lambda me, b: work(self.at(me), blocks[b]))())
+
+    @metered("MatDist")
+    def mat_dist(self, x: Shared, c: Shared) -> Shared:
+        """[M], M[i][j] = |X[i] - C[j]|^2, for X (n, d) and C (k, d). Paper, Algorithm 3.
+
+        Deviates: line 4 multiplies D with itself; a square may take less than a product.
+        """
+        return self.square(x[:, None, :] - c[None, :, :]).sum(2)
+
+    @metered("LabelSamples")
+    def label_samples(self, x: Shared, c: Shared) -> Shared:
+        """[H], one-hot rows (n, k): H[i][j] = 1 for the centre closest to row i, the first of them if several are.
+
+        Paper, Algorithm 4.
+
+        1. M = MatDist(X, C).
+        2. For j < l: b_jl = [M_l >= M_j], 1 if j is at least as close.
+        3. H_j = the product of b_jl over l > j and of 1 - b_ij over i < j.
+
+        Deviates: the paper compares all ordered pairs; b_lj = 1 - b_jl halves the work and makes exactly one
+        H_j a 1, ties included. Step 3 is a tree of products, not a chain: ceil(log2(k - 1)) rounds for 2(k - 1).
+        """
+        n, k = x.shape[0], c.shape[0]
+        if k == 1:
+            return self.public(np.ones((n, 1), np.int64), self.bits)
+        m = self.mat_dist(x, c)
+        pairs = [(j, l) for j in range(k) for l in range(j + 1, k)]
+        first, second = (list(side) for side in zip(*pairs, strict=True))
+        b = 1 - self.is_negative(m[:, second] - m[:, first])
+        closer = dict(zip(pairs, range(len(pairs)), strict=True))
+        factors = stack(
+            [
+                stack([b[:, closer[j, l]] if j < l else 1 - b[:, closer[l, j]] for l in range(k) if l != j])
+                for j in range(k)
+            ]
+        )  # (k, k - 1, n)
+        return self.product_over(factors, 1).transpose()
+
+    def product_over(self, factors: Shared, axis: int) -> Shared:
+        """The product over an axis: a tree, so that its rounds grow with the logarithm."""
+        lead = (slice(None),) * axis
+        while (count := factors.shape[axis]) > 1:
+            half = count // 2
+            product = self.product(factors[*lead, :half], factors[*lead, half : 2 * half])
+            factors = concatenate([product, factors[*lead, 2 * half :]], axis)
+        return factors[*lead, 0]
+
+    @metered("ArgMin")
+    def arg_min_of(self, values: Shared) -> Shared:
+        """[E], E[i] = the index of the least entry of row i, the lowest if several are.
+
+        SecureNN's MaxPool (Algorithm 9) turned around. Deviates: neighbours play a tournament instead of each
+        entry playing the best so far, so that the rounds grow with log2 k instead of k - 1.
+        """
+        n, k = values.shape
+        index = values * 0 + np.arange(k)
+        while (count := values.shape[1]) > 1:
+            half = count // 2
+            both = stack([values, index])  # (2, n, count)
+            left, right = both[:, :, 0 : 2 * half : 2], both[:, :, 1 : 2 * half : 2]
+            later = self.is_negative(right[0] - left[0])
+            winners = self.select(stack([later, later]), left, right)
+            both = concatenate([winners, both[:, :, 2 * half :]], axis=2)
+            values, index = both[0], both[1]
+        return index.reshape(n)
+
+    def index(self, labels: Secret, called: Ints | None = None) -> Secret:
+        """One-hot labels (n, k) as numbers (n,): 0 to k - 1 or, from `called` (k,), what each cluster is to be
+        called, 0 to k; public."""
+        one_hot = self.to_words(shared(labels))
+        return (one_hot * (np.arange(one_hot.shape[1]) if called is None else called)).sum(1)
+
+    # -- sums and means ----------------------------------------------------------------------------------
+
+    def counts(self, labels: Secret) -> Shared:
+        """How many rows each cluster has (k,)."""
+        return self.to_words(shared(labels)).sum(0)
+
+    def tally(self, labels: Secret, sets: RowSets) -> Shared:
+        """How many rows of each set each cluster has (sets times k,), as whole words."""
+        one_hot = self.to_words(shared(labels))
+        return concatenate([(one_hot * held[:, None]).sum(0) for held in sets.members[:, sets.kind_of]])
+
+    def sums(self, rows: Secret, labels: Secret) -> tuple[Shared, Shared]:
+        """Of each cluster, the sum of its rows (k, d) and how many they are (k,). Paper, Algorithm 5, lines 3 and 4."""
+        one_hot = self.to_words(shared(labels))
+        return self.matrix_product(one_hot.transpose(), shared(rows)), one_hot.sum(0)
+
+    def new_centers(self, rows: Secret, labels: Secret, old: Shared) -> Shared:
+        """The mean of each cluster (k, d), without opening the counts; an empty cluster keeps its old centre."""
+        return self.means(*self.sums(rows, labels), old)
+
+    def means(self, sums: Shared, counts: Shared, old: Shared) -> Shared:
+        """As `new_centers`, from sums and counts; by the division that this family has."""
+        if self.divisions["secret"] == "quotient":
+            return self.means_by_quotient(sums, counts, old)
+        return self.means_by_reciprocal(sums, counts, old)
+
+    def means_by_quotient(self, sums: Shared, counts: Shared, old: Shared) -> Shared:
+        """Signed means by the Division of non-negative numbers: `quotient_means` of numerics, secretly.
+
+        x = 2 (T + H t) + s t and y = 2 s t, so that floor(x / y) is the mean, rounded to the nearest step.
+        """
+        t, shape, size = counts[:, None], sums.shape, sums.size
+        step = self.problem.quotient_steps(QUOTIENT_BITS)
+        edge = step << (QUOTIENT_BITS - 1)
+        x = (sums + t * edge) * 2 + t * step
+        y = t * (2 * step)
+        quotient, empty = self.divide(x.reshape(size), y.reshape(size), QUOTIENT_BITS)
+        mean = quotient.reshape(*shape) * step - np.broadcast_to(edge, shape)
+        return self.select(empty.reshape(*shape), mean, old)
+
+    @metered("Division")
+    def divide(self, x: Shared, y: Shared, bits: int) -> tuple[Shared, Shared]:
+        """[floor(x / y)] and [y == 0] for 0 <= x < 2^bits y, both one-dimensional; a comparison a quotient bit.
+
+        SecureNN, Algorithm 8, with u the remainder instead of the part divided so far:
+
+        1. u = x. For i = bits - 1 down to 0:
+        2.   z = u - 2^i y;  b_i = [z >= 0];  u = u - 2^i b_i y.
+        3. The quotient is the sum of 2^i b_i.
+
+        Where y = 0 the quotient means nothing; [y == 0] = [-y >= 0] comes along with the first comparison.
+        All of 2^(bits-1) y and x must lie below L/4.
+        """
+        count, u, quotient, y_is_zero = x.size, x, x * 0, x
+        for i in reversed(range(bits)):
+            z = u - y * (1 << i)
+            if i == bits - 1:
+                both = 1 - self.is_negative(concatenate([z, -y]))
+                b, y_is_zero = both[:count], both[count:]
+            else:
+                b = 1 - self.is_negative(z)
+            b_words = self.to_words(b)
+            quotient = quotient + b_words * (1 << i)
+            if i:
+                u = u - self.product(b_words, y) * (1 << i)
+        return quotient, y_is_zero
+
+    def means_by_reciprocal(self, sums: Shared, counts: Shared, old: Shared) -> Shared:
+        """`reciprocal_means` of numerics, secretly: T q + [t = 0] 2^g C, truncated by g, with q looked up."""
+        g, k, d = self.problem.reciprocal_bits, *sums.shape
+        size = 1 << self.problem.rows.bit_length()
+        q = self.look_up(counts, reciprocals(np.arange(size), g).view(np.uint64))
+        empty = self.look_up(counts, (np.arange(size) == 0).astype(np.uint64) << np.uint64(g))
+        factors = concatenate([_repeated(q, d), _repeated(empty, d)])
+        product = self.product(factors, concatenate([sums.reshape(k * d), old.reshape(k * d)]))
+        return self.truncate((product[: k * d] + product[k * d :]).reshape(k, d), g)
+
+    def means_of_public_counts(self, sums: Shared, counts: Ints | None, old: Shared) -> Shared:
+        """As `means`, for opened counts; None at one who was not told."""
+        total, g = self.widen(sums), self.problem.reciprocal_bits
+        if counts is None:
+            return self.truncate(total, g)
+        empty = (counts == 0).astype(np.int64)[:, None]
+        return self.truncate(total * reciprocals(counts, g)[:, None] + old * (empty << g), g)
+
+    # -- comparing ---------------------------------------------------------------------------------------
+
+    def movement(self, old: Shared, new: Shared) -> Shared:
+        """The total squared distance between old and new centres, a scalar (1,)."""
+        moved = self.square(old - new)
+        return moved.reshape(1, moved.size).sum(1)
+
+    def at_most(self, values: Shared, threshold: int) -> Shared:
+        """A bit for each of the values (m,): is it at most the public threshold?"""
+        return 1 - self.is_negative(threshold - self.widen(values))
+
+    def any_of(self, bits: Shared, into: int) -> Shared:
+        """From bits (rows times into,), row by row, the OR of each column (into,)."""
+        return 1 - self.product_over(1 - bits.reshape(bits.size // into, into), 0)
+
+    def objective(self, sums: Shared, counts: Shared, centers: Shared) -> Shared:
+        """The sum over rows of the squared distance to their centre, less the rows' own squares, shifted
+        right by `objective_shift`: sum_j counts_j |c_j|^2 - 2 sums_j . c_j, a scalar (1,). |c_j|^2 and the sums are
+        cut to fit before they are multiplied."""
+        shift, sums = self.problem.objective_shift, self.widen(sums)
+        squares = self.square(centers).sum(1)
+        cut = self.truncate(concatenate([sums.reshape(sums.size), squares]), shift)
+        left = concatenate([cut[: sums.size] * -2, cut[sums.size :]])
+        product = self.product(left, concatenate([centers.reshape(centers.size), self.widen(counts)]))
+        return product.reshape(1, product.size).sum(1)
+
+    def choose(self, first: Shared, second: Shared, pairs: Sequence[tuple[Shared, Shared]]) -> list[Shared]:
+        """Of each pair the left one if the scalar `first` is at most `second`, else the right one."""
+        left, right = (concatenate([side.reshape(side.size) for side in sides]) for sides in zip(*pairs, strict=True))
+        chosen = self.select(_repeated(self.is_negative(second - first), left.size), left, right)
+        edges = np.cumsum([0, *(a.size for a, _ in pairs)])
+        return [chosen[edges[i] : edges[i + 1]].reshape(*a.shape) for i, (a, _) in enumerate(pairs)]
+
+    def open_stop_bit(self, movement: Shared, threshold: int, reason: str) -> bool:
+        """Is the movement at most the threshold? Opened to everybody, a dealer included."""
+        return stop_bit(self.open(self.at_most(movement, threshold), self.me.world.ranks, "stop bit", reason))
+
+
+def _repeated(value: Shared, times: int) -> Shared:
+    """Each entry of (m,) so many times: (m times,)."""
+    return concatenate([value[:, None]] * times, axis=1).reshape(value.size * times)
+
+
+def stop_bit(bit: NDArray[Any] | None) -> bool:
+    """The stop bit as it was opened. Nobody goes on without one, or with anything but one bit."""
+    if bit is None or bit.size != 1 or int(bit.flat[0]) not in (0, 1):
+        raise ProtocolError("the stop bit was opened to this role, and is not there or not one bit")
+    return bool(bit.flat[0])
