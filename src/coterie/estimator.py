@@ -23,7 +23,7 @@ from coterie.planning import check_plan, planned
 from coterie.protocols import FAMILIES, Ints
 from coterie.ring import FixedPoint, fractional_bits, widen
 from coterie.sharing import Disclosure
-from coterie.transport import Traffic, World
+from coterie.transport import Traffic
 
 __all__ = ["SecureKMeans"]
 
@@ -195,9 +195,9 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         encoded = self._encoded(task, table)
         jobs = [Job(task), *(Job(task, block=block) for block in encoded)]
         reports = self._run(jobs)
-        outcomes = [report.outcome for report in reports]
-        self._encoding, self._kept = task.encoding, [report.kept for report in reports[1:]]
-        self._columns = task.layout.columns
+        outcomes, mine = [report.outcome for report in reports.values()], reports[1].outcome
+        self._encoding, self._kept = task.encoding, {rank: report.kept for rank, report in reports.items()}
+        self._columns, self._parties = task.layout.columns, len(table.blocks)
         self.bounds_ = np.column_stack([task.encoding.low, task.encoding.high])
         self.labels_ = _union_of_labels(outcomes, task.layout.n)
         for optional in ("cluster_centers_", "_whole_centers", "counts_", "init_rows_", "suppressed_", "sizes_"):
@@ -207,18 +207,18 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             self._whole_centers = _union_of_centers(outcomes, (task.clusters, task.layout.d))
             self.cluster_centers_ = task.encoding.decode(self._whole_centers)
         self._closed = np.zeros(task.clusters, np.bool_)
-        if outcomes[1].suppressed is not None:
-            self.suppressed_ = self._closed = outcomes[1].suppressed
+        if mine.suppressed is not None:
+            self.suppressed_ = self._closed = mine.suppressed
             if self.centers == "revealed":
                 self.cluster_centers_[self._closed] = np.nan
-        if outcomes[1].sizes is not None:
-            self.sizes_ = outcomes[1].sizes
-        if outcomes[1].counts is not None:
-            self.counts_ = outcomes[1].counts
+        if mine.sizes is not None:
+            self.sizes_ = mine.sizes
+        if mine.counts is not None:
+            self.counts_ = mine.counts
         if starts:
             self.init_rows_ = np.array(starts[0] if len(starts) == 1 else starts)
-        self.inertia_ = math.nan if outcomes[1].inertia is None else outcomes[1].inertia
-        self.n_iter_ = outcomes[1].n_iter
+        self.inertia_ = math.nan if mine.inertia is None else mine.inertia
+        self.n_iter_ = mine.n_iter
         self._n_features_out = task.clusters
         self.disclosures_ = disclosed + _agreed_log(outcomes)
         self.traffic_ = Traffic.together([o.traffic for o in outcomes if o.traffic is not None])
@@ -266,11 +266,11 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         centers = "shared" if shared else "revealed"
         task = Task(self.protocol, clusters, table.layout, self._encoding, centers=centers, least=least)  # type: ignore[arg-type]
         task = planned(task, len(blocks), self.plan)
-        jobs = [Job(task, predicting=True)]
+        jobs = [Job(task, predicting=True, closed=self._closed)]
         for j, block in enumerate(self._encoded(task, table)):
             job = Job(task, block=block, predicting=True, closed=self._closed)
             if shared:
-                job.kept_centers = self._kept[j]["centers"]
+                job.kept_centers = self._kept[j + 1].get("centers")
             elif self.partition == "vertical":
                 job.centers = np.zeros_like(self._whole_centers)
                 own = table.layout.own_columns(j + 1)
@@ -278,12 +278,14 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             else:
                 job.centers = self._whole_centers
             jobs.append(job)
-        return _union_of_labels([report.outcome for report in self._run(jobs)], table.layout.n)
+        if shared:
+            jobs[0].kept_centers = self._kept.get(0, {}).get("centers")
+        return _union_of_labels([report.outcome for report in self._run(jobs).values()], table.layout.n)
 
     def _check_like_the_fit(self, table: Table, blocks: Sequence[Any]) -> None:
         """Do blocks to predict lie like those of the fit?"""
-        if self.centers == "shared" and len(self.shares()) != len(blocks):
-            raise InputError(f"centres are shared among {len(self._kept)} parties, but there are {len(blocks)} blocks")
+        if self.centers == "shared" and self.shares() and len(table.blocks) != self._parties:
+            raise InputError(f"centres are shared among {self._parties} parties, but there are {len(blocks)} blocks")
         if table.layout.d != self.n_features_in_:
             raise InputError(f"the blocks have {table.layout.d} columns in all, the model has {self.n_features_in_}")
         if len(table.layout.columns) != len(self._columns):
@@ -304,7 +306,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         check_is_fitted(self)
         if not hasattr(self, "_kept"):
             raise InputError("shares are not kept when an estimator is pickled or copied; fit it again")
-        return self._kept
+        return [kept for kept in self._kept.values() if kept]
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__().copy()
@@ -440,15 +442,17 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             for j, block in enumerate(table.blocks)
         ]
 
-    def _run(self, jobs: Sequence[Job]) -> list[Report]:
-        names = ("P0", *_party_names(len(jobs) - 1))
+    def _run(self, jobs: Sequence[Job]) -> dict[int, Report]:
+        """Do the jobs, by rank; the reports by rank. At rank 0 only if this family has somebody there."""
+        world = FAMILIES[self.protocol].world(_party_names(len(jobs) - 1))
         if self.transport == "tls":
             from coterie.local.processes import run_processes
 
-            return run_processes(names, jobs)
+            return dict(zip(world.ranks, run_processes(world, jobs), strict=True))
         from coterie.local.threads import run_threads
 
-        return run_threads(World(names), lambda me: do(me, jobs[me.rank]), lanes=jobs[0].task.lanes)
+        reports = run_threads(world, lambda me: do(me, jobs[me.rank]), lanes=jobs[0].task.lanes)
+        return dict(zip(world.ranks, reports, strict=True))
 
     def _rows_for_centers(self, X: Any) -> Floats:
         check_is_fitted(self)

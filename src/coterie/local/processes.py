@@ -16,6 +16,7 @@ from coterie import errors
 from coterie.errors import CoterieError, PartyFailed, TransportError
 from coterie.local.job import Job, Report, read_package, report_of, write_job, write_package
 from coterie.local.threads import attributed, root_cause
+from coterie.transport import World
 from coterie.transport.certificates import create_credentials
 from coterie.transport.links import Link, Relay
 
@@ -36,48 +37,50 @@ class Usage:
 
 
 def run_processes(
-    names: Sequence[str],
+    world: World | Sequence[str],
     jobs: Sequence[Job],
     usage: Usage | None = None,
     patience: float = 10.0,
     link: Link | None = None,
 ) -> list[Report]:
-    """Do the jobs (by rank, the helper's first) and return the reports by rank.
+    """Do the jobs, by rank, and return the reports in the order of ranks. Names alone are those of a helper and of
+    parties that all serve.
 
     Keys and certificates are made for this run alone. If a role fails, its exception is raised here
     with the party's name, after all processes have ended. `link` simulates slower connections.
     """
+    world = world if isinstance(world, World) else World(tuple(world))
+    names, ranks = world.names, world.ranks
     relays: list[Relay] = []
-    credentials = [create_credentials(name) for name in names]
+    credentials = {rank: create_credentials(names[rank]) for rank in ranks}
     session = secrets.token_bytes(16).hex()
-    workers: list[subprocess.Popen[bytes]] = []
+    workers: dict[int, subprocess.Popen[bytes]] = {}
     try:
-        for rank in range(len(names)):
-            workers.append(
-                subprocess.Popen(
-                    [sys.executable, "-m", "coterie.local.worker"],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    env={**ENVIRONMENT, **os.environ},
-                )
+        for rank in ranks:
+            workers[rank] = subprocess.Popen(
+                [sys.executable, "-m", "coterie.local.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**ENVIRONMENT, **os.environ},
             )
             fields: dict[str, Any] = {
                 "names": list(names),
+                "serving": list(world.serving),
                 "session": session,
                 "rank": rank,
                 "key": credentials[rank].key,
-                "certificates": [c.certificate for c in credentials],
+                "certificates": [credentials[j].certificate if j in ranks else b"" for j in range(len(names))],
                 "patience": patience,
             }
             _tell(workers[rank], names[rank], lambda stdin, f=fields: write_package(stdin, f, {}))
-        addresses: list[tuple[str, int]] = []
-        for worker, name in zip(workers, names, strict=True):
-            fields, _ = _answer(worker, name)
-            addresses.append((fields["host"], fields["port"]))
+        addresses = [("", 0)] * len(names)
+        for rank in ranks:
+            fields, _ = _answer(workers[rank], names[rank])
+            addresses[rank] = fields["host"], fields["port"]
         dialled = [list(addresses) for _ in names]  # by who dials
         if link is not None:
-            for i in range(len(names)):
-                for j in range(len(names)):
+            for i in ranks:
+                for j in ranks:
                     relays.append(Relay(*addresses[j], link))
                     dialled[i][j] = (relays[-1].host, relays[-1].port)
 
@@ -97,13 +100,13 @@ def run_processes(
             except BaseException as error:  # raised below, in the caller's thread
                 outcomes[rank] = error
 
-        followers = [threading.Thread(target=follow, args=(rank,), daemon=True) for rank in range(len(names))]
+        followers = [threading.Thread(target=follow, args=(rank,), daemon=True) for rank in ranks]
         for thread in followers:
             thread.start()
         for thread in followers:
             thread.join()
     finally:
-        for worker in workers:
+        for worker in workers.values():
             _end(worker)
         for relay in relays:
             relay.close()
@@ -112,9 +115,9 @@ def run_processes(
         name = root_cause(failed)
         raise attributed(failed[name], name)
     if usage is not None:
-        usage.seconds = [details[rank]["seconds"] for rank in range(len(names))]
-        usage.busy = [details[rank]["busy"] for rank in range(len(names))]
-        usage.peak = [details[rank]["peak"] for rank in range(len(names))]
+        usage.seconds = [details[rank]["seconds"] for rank in ranks]
+        usage.busy = [details[rank]["busy"] for rank in ranks]
+        usage.peak = [details[rank]["peak"] for rank in ranks]
     return [report for _, report in sorted(outcomes.items()) if isinstance(report, Report)]
 
 

@@ -64,7 +64,7 @@ def run_threads(
     wrap: Callable[[Channel], Channel] | None = None,
     lanes: int = 0,
 ) -> list[T]:
-    """Run `role` at every rank and return the results by rank, the helper's first.
+    """Run `role` at everybody and return the results in the order of ranks.
 
     `lanes`: how many there are beside the main one.
 
@@ -79,14 +79,13 @@ def run_threads(
 
     def run(rank: int) -> None:
         source = entropy(rank) if entropy else SystemEntropy()
-        channel, *others = (channels[rank] for channels in by_lane)
+        channel, *others = (channels[world.ranks.index(rank)] for channels in by_lane)
         try:
             results[rank] = run_role(channel, source, role, others)
         except BaseException as error:  # reaches the caller below
             errors[rank] = error
 
-    ranks = range(len(world.names))
-    threads = [threading.Thread(target=run, args=(rank,), name=f"coterie-{rank}", daemon=True) for rank in ranks]
+    threads = [threading.Thread(target=run, args=(rank,), name=f"coterie-{rank}", daemon=True) for rank in world.ranks]
     try:
         for thread in threads:
             thread.start()
@@ -105,7 +104,7 @@ def run_threads(
     if errors:
         party = root_cause({world.names[r]: e for r, e in errors.items()})
         raise attributed(errors[world.names.index(party)], party)
-    return [results[rank] for rank in ranks]
+    return [results[rank] for rank in world.ranks]
 
 
 def root_cause(errors: dict[str, BaseException]) -> str:

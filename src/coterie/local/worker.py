@@ -31,7 +31,7 @@ def main() -> None:
     if package is None:
         return
     fields, _ = package
-    world = World(tuple(fields["names"]), bytes.fromhex(fields["session"]))
+    world = World(tuple(fields["names"]), bytes.fromhex(fields["session"]), tuple(fields["serving"]))
     rank, credentials = fields["rank"], Credentials(fields["certificates"][fields["rank"]], fields["key"])
     listener = Listener()
     write_package(answers, {"host": listener.host, "port": listener.port}, {})

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from coterie.ring import Ring, Words
 from coterie.sharing import Party, Secret, Shared, permit
-from coterie.transport import Metered
+from coterie.transport import Metered, World
 
 __all__ = ["WORDS", "Division", "Holding", "Ints", "Part", "Primitives", "Problem", "RowSets", "Seats"]
 
@@ -135,6 +135,12 @@ class Primitives(ABC):
     def seats(cls, owners: int) -> Seats:  # noqa: ARG003
         """Who takes part beside so many owners. Unless a family says otherwise: a dealer, and all owners serve."""
         return Seats(True)
+
+    @classmethod
+    def world(cls, owners: Sequence[str], other: str = "P0", session: bytes = bytes(16)) -> World:
+        """The world of these owners and, if the family needs one who owns nothing, of that other."""
+        seats = cls.seats(len(owners))
+        return World((other if seats.at_zero else "", *owners), session, seats.serving)
 
     @property
     def bits(self) -> Words:

@@ -484,7 +484,7 @@ class Meeting:
     def stay(self, seconds: float) -> None:
         """Be there until every peer has asked who is here, or for so long."""
         with self.changed:
-            self.changed.wait_for(lambda: len(self.asked) == len(self.world.names) - 1, seconds)
+            self.changed.wait_for(lambda: len(self.asked) == len(self.world.ranks) - 1, seconds)
 
     def close(self) -> None:
         """Answer nobody any more. Channels that were made stay."""
