@@ -14,11 +14,13 @@ from coterie.protocols.steps import Family
 from coterie.ring import Words
 from coterie.sharing import Party
 from coterie.transport import World
+from tests.contract.replicated import Replicated
 from tests.support import SeededEntropy
 
-FAMILIES: dict[str, type[Family]] = {one.name: one for one in (Plaintext, SecureNN, OneTime)}
+FAMILIES: dict[str, type[Family]] = {one.name: one for one in (Plaintext, SecureNN, OneTime, Replicated)}
 #: How many own data, for each family.
 CASES = [("plaintext", 1), ("securenn", 2), ("securenn", 3), ("onetime", 2), ("onetime", 3)]
+CASES += [("replicated", owners) for owners in (2, 3, 5)]
 
 
 def world_of(protocol: str, owners: int) -> World:

@@ -64,8 +64,9 @@ def do(me: Party, job: Job) -> Report:
         shape = (task.clusters, task.layout.d)
         if task.centers == "shared":
             centers = family.restore(job.kept_centers, shape)
-        elif task.layout.partition == "vertical":
-            centers = family.enter(job.centers, shape)
+        elif task.layout.partition == "vertical" or list(me.world.owners) != me.world.players:
+            own = job.centers if task.layout.partition == "vertical" or me.rank == me.world.owners[0] else None
+            centers = family.enter(own, shape)  # not everybody who computes knows them
         else:
             centers = family.public(np.zeros(shape, np.int64) if job.centers is None else job.centers)
         outcome = predict(family, task, job.block, centers, job.closed)

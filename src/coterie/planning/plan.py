@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import msgspec
 
 from coterie.clustering import Task
 from coterie.errors import InputError
 from coterie.planning.costs import forecast
+from coterie.protocols import FAMILIES
 from coterie.protocols.onetime.labelling import all_pairs, bracket, tournament
 from coterie.transport.links import LINKS, Link
 
 __all__ = ["Plan", "check_plan", "planned"]
 
-#: Comparisons that a block should hold: enough to outweigh the interpreter and a round trip, few enough for the
-#: cache and for memory.
-BLOCK_COMPARISONS = {"onetime": 3 << 16, "securenn": 1 << 17}
 #: Rows from which on two blocks overlap to advantage.
 ROWS_FOR_TWO = 16_384
 #: Seconds below which a lane for a single block (so that the stop test need not wait for it) costs more than it saves.
@@ -52,10 +48,9 @@ def check_plan(wanted: object) -> Plan:
 
 def planned(task: Task, parties: int, wanted: object, link: Link = LINKS["loopback"]) -> Task:
     """The task with a plan: what is asked for and, for the rest, what is forecast to be fastest on this link."""
-    plan, k = check_plan(wanted), task.clusters
-    per_row = max(k * (k - 1) // 2, 1) if task.protocol == "securenn" else max(k - 1, 1)
+    plan, k, family = check_plan(wanted), task.clusters, FAMILIES[task.protocol]
     n = max(task.layout.n, 1)
-    blocks = -(-n * per_row // BLOCK_COMPARISONS[task.protocol])
+    blocks = -(-n * max(family.comparisons(k), 1) // family.block_comparisons)
     if n >= ROWS_FOR_TWO:
         blocks = -(-blocks // 2) * 2  # as many for either lane
     block = plan.block_rows or max(64, -(-n // blocks // 64) * 64)
@@ -63,11 +58,12 @@ def planned(task: Task, parties: int, wanted: object, link: Link = LINKS["loopba
     if plan.lanes is None and lanes == 1 and link.round_trip < QUICK_ROUND_TRIP:
         lanes = 0
     task = msgspec.structs.replace(task, block_rows=block, lanes=lanes)
-    if task.protocol != "onetime":
+    schedules = family.schedules(k)
+    if not schedules:
         return task
     if plan.schedule is not None:
         return msgspec.structs.replace(task, schedule=_checked(plan.schedule, k))
-    candidates = [msgspec.structs.replace(task, schedule=schedule) for schedule in _schedules(k)]
+    candidates = [msgspec.structs.replace(task, schedule=schedule) for schedule in schedules]
     return min(candidates, key=lambda t: forecast(t, parties, 1, link, "stop").seconds_per_iteration)
 
 
@@ -79,17 +75,3 @@ def _checked(schedule: str | tuple[int, ...], clusters: int) -> tuple[int, ...]:
     except ValueError as error:
         raise InputError(f"plan: {error}") from error
     return sizes
-
-
-def _schedules(clusters: int) -> Iterator[tuple[int, ...]]:
-    """Groups of two at every level; of four, three or all at first, as far as that makes sense."""
-    yield tournament(clusters)
-    for size in (3, 4, 6, 8):
-        if size < clusters:
-            rest, sizes = clusters, []
-            while rest > 1:
-                sizes.append(min(size, rest))
-                rest = -(-rest // size)
-            yield tuple(sizes)
-    if 2 < clusters <= 16:
-        yield all_pairs(clusters)

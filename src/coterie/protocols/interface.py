@@ -128,6 +128,10 @@ class Primitives(ABC):
     #: The kinds of messages that the dealer is sent while the protocols run: "array", "note".
     dealer_hears: ClassVar[frozenset[str]] = frozenset()
 
+    #: Comparisons that a block of rows should hold: enough to outweigh the interpreter and a round trip, few enough for
+    #: the cache and for memory.
+    block_comparisons: ClassVar[int] = 1 << 17
+
     def __init__(self, me: Party, problem: Problem, ring: Words = WORDS) -> None:
         self.me, self.problem, self.ring = me, problem, ring
 
@@ -141,6 +145,16 @@ class Primitives(ABC):
         """The world of these owners and, if the family needs one who owns nothing, of that other."""
         seats = cls.seats(len(owners))
         return World((other if seats.at_zero else "", *owners), session, seats.serving)
+
+    @classmethod
+    def comparisons(cls, clusters: int) -> int:
+        """How many it takes to label a row: of all pairs, unless a family has another way."""
+        return clusters * (clusters - 1) // 2
+
+    @classmethod
+    def schedules(cls, clusters: int) -> list[tuple[int, ...]]:  # noqa: ARG003
+        """The ways to arrange comparisons that a plan may choose from; none where there is one way."""
+        return []
 
     @property
     def bits(self) -> Words:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from coterie.protocols.interface import Division, Holding, Ints, Part, RowSets
 from coterie.protocols.onetime.bits import bit_products, fours, pack_rows, pairs_of, unpack_rows
 from coterie.protocols.onetime.centers import mask_centers, movement
-from coterie.protocols.onetime.labelling import one_hot, select_words, tournament
+from coterie.protocols.onetime.labelling import one_hot, schedules, select_words, tournament
 from coterie.protocols.onetime.means import lift, mean_times_power, open_places, reciprocal_table, table_bits, truncate
 from coterie.protocols.onetime.sign import signs_of_differences
 from coterie.protocols.onetime.table import (
@@ -58,6 +58,15 @@ class OneTime(AdditiveWords):
     name = "onetime"
     divisions: ClassVar[dict[str, Division]] = {"secret": "reciprocal", "revealed": "reciprocal"}
     dealer_hears = frozenset({"note"})
+    block_comparisons = 3 << 16
+
+    @classmethod
+    def comparisons(cls, clusters: int) -> int:
+        return clusters - 1
+
+    @classmethod
+    def schedules(cls, clusters: int) -> list[tuple[int, ...]]:
+        return schedules(clusters)
 
     @property
     def bits(self) -> Words:

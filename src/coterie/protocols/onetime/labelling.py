@@ -22,7 +22,7 @@ from coterie.ring.bitslice import masked_difference, select_by_bits
 from coterie.sharing import Party, open_bits, open_words
 from coterie.transport import metered
 
-__all__ = ["all_pairs", "bracket", "one_hot", "select_words", "tournament"]
+__all__ = ["all_pairs", "bracket", "one_hot", "schedules", "select_words", "tournament"]
 
 Words = NDArray[np.uint64]
 #: The most literals that one product takes.
@@ -64,6 +64,19 @@ def tournament(clusters: int) -> tuple[int, ...]:
 def all_pairs(clusters: int) -> tuple[int, ...]:
     """One group of all."""
     return (clusters,) if clusters > 1 else ()
+
+
+def schedules(clusters: int) -> list[tuple[int, ...]]:
+    """Groups of two at every level; of four, three or all at first, as far as that makes sense."""
+    found = [tournament(clusters)]
+    for size in (3, 4, 6, 8):
+        if size < clusters:
+            rest, sizes = clusters, []
+            while rest > 1:
+                sizes.append(min(size, rest))
+                rest = -(-rest // size)
+            found.append(tuple(sizes))
+    return [*found, all_pairs(clusters)] if 2 < clusters <= 16 else found
 
 
 @lru_cache(maxsize=64)
