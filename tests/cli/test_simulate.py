@@ -10,7 +10,8 @@ import pytest
 
 from coterie.cli.app import main
 from coterie.cli.folders import check_folder
-from coterie.cli.simulate import MAKER, MARK, column_types, read, read_bounds
+from coterie.cli.simulate import MAKER, MARK, read, read_bounds
+from coterie.data.files import find_numeric_columns
 from coterie.errors import DataError, InputError
 from tests.report.examples import assert_stands_alone
 
@@ -266,7 +267,7 @@ def test_parquet_columns_by_type(tmp_path):
         "COPY (SELECT 1::UTINYINT AS a, 2.5::DECIMAL(5, 2) AS b, 'x' AS c, true AS e, DATE '2020-01-01' AS f, "
         f"3::HUGEINT AS g, 1.5::FLOAT AS h) TO '{path}' (FORMAT parquet)"
     )
-    assert [name for name, numeric in column_types(path).items() if numeric] == ["a", "b", "g", "h"]
+    assert [name for name, numeric in find_numeric_columns(path).items() if numeric] == ["a", "b", "g", "h"]
     data = read(path, [], {})
     assert data.names == ["a", "b", "g", "h"]
     assert data.left_out == ["c", "e", "f"]

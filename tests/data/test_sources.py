@@ -24,7 +24,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.data import Column, Rows, read_rows, sorted_by_id, write_labels
-from coterie.data.sources import NUMBERS, SETTINGS, _CsvFile, identifier, literal
+from coterie.data.csv_file import CsvFile
+from coterie.data.quoting import quote_name, quote_text
+from coterie.data.relations import NUMBER_TYPES, SETTINGS
 from coterie.errors import DataError, InputError
 
 #: Planted wherever a value is wrong. No message may hold it.
@@ -104,8 +106,8 @@ def stored(kind, folder, names, values):
     parquet = parquet_file(folder, columns, "table.parquet")
     if kind == "parquet":
         return parquet
-    aliases = ", ".join(identifier(name) for name in names)
-    scan = f"read_parquet({literal(str(parquet))})"
+    aliases = ", ".join(quote_name(name) for name in names)
+    scan = f"read_parquet({quote_text(str(parquet))})"
     return duckdb_file(folder, f"CREATE TABLE t AS SELECT * FROM {scan} AS t({aliases})", name=path.name)
 
 
@@ -186,7 +188,7 @@ def test_wide_integers_become_the_nearest_double(integers):
     np.testing.assert_array_equal(rows.values[:, 0], [float(one) for one in integers])
 
 
-@pytest.mark.parametrize("kind", [*sorted(NUMBERS - {"BIGNUM"}), "DECIMAL(5,2)", "DECIMAL(38,9)"])
+@pytest.mark.parametrize("kind", [*sorted(NUMBER_TYPES - {"BIGNUM"}), "DECIMAL(5,2)", "DECIMAL(38,9)"])
 def test_every_numeric_type_is_read(tmp_path, kind):
     path = duckdb_file(tmp_path, f"CREATE TABLE t AS SELECT 1::{kind} AS a, 0::{kind} AS b")
     np.testing.assert_array_equal(read(path).values, [[1.0, 0.0]])
@@ -281,7 +283,7 @@ def test_a_query_on_csv_has_text_to_work_with(tmp_path):
 
 def test_rows_that_duckdb_would_lose_are_missed(tmp_path, monkeypatch):
     path = csv_file(tmp_path, "a,b\n1,2\n3,4\n")
-    monkeypatch.setattr(_CsvFile, "count", lambda self, width: 3)
+    monkeypatch.setattr(CsvFile, "count", lambda self, width: 3)
     assert "3 rows of data are in the file, but 2 would be read" in refused(path)
     assert "3 rows of data are in the file, but 2 would be read" in refused(path, query="FROM data")
 
@@ -342,7 +344,7 @@ def test_a_value_that_is_missing_in_csv(tmp_path, cell):
 def test_a_value_that_is_missing(tmp_path, kind, missing):
     path = parquet_file(tmp_path, [("a", [1.0, 2.0]), ("b", pyarrow.array([1.0, missing], from_pandas=False))])
     if kind == "duckdb":
-        path = duckdb_file(tmp_path, f"CREATE TABLE t AS FROM {literal(str(path))}")
+        path = duckdb_file(tmp_path, f"CREATE TABLE t AS FROM {quote_text(str(path))}")
     assert f"{path}, row 2, column 'b': the value is missing" in refused(path)
 
 

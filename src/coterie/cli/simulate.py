@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,9 +134,10 @@ class Data:
 
 def read(file: Path, wanted: Sequence[str], ranges: dict[str, tuple[float, float]]) -> Data:
     """The wanted columns of a CSV or Parquet file, or all that hold numbers; within their ranges, where given."""
-    from coterie.data.sources import Column, read_rows
+    from coterie.data import Column, read_rows
+    from coterie.data.files import find_numeric_columns
 
-    kinds = {} if wanted else column_types(file)
+    kinds = {} if wanted else find_numeric_columns(file)
     names = list(wanted) or [name for name, numeric in kinds.items() if numeric]
     if not names:
         raise DataError(f"{file}: no column holds numbers only; name the columns to cluster by with --columns")
@@ -148,35 +147,6 @@ def read(file: Path, wanted: Sequence[str], ranges: dict[str, tuple[float, float
     anything = (-math.inf, math.inf)
     rows = read_rows(str(file), [Column(name, *ranges.get(name, anything)) for name in names])
     return Data(file, names, rows.values, [name for name, numeric in kinds.items() if not numeric])
-
-
-def column_types(file: Path) -> dict[str, bool]:
-    """The columns of a CSV or Parquet file, and whether DuckDB finds that they hold numbers."""
-    import duckdb
-
-    from coterie.data.sources import DELIMITERS, SETTINGS
-
-    path = re.sub(r"[*?\[]", r"[\g<0>]", os.path.abspath(file))  # DuckDB takes paths for patterns
-    if not file.is_file():
-        raise DataError(f"{file}: there is no such file")
-    if file.name.lower().endswith(".parquet"):
-        scan, values = "read_parquet(?, hive_partitioning = false)", [path]
-    else:
-        delimiter = next((mark for ending, mark in DELIMITERS.items() if file.name.lower().endswith(ending)), None)
-        if delimiter is None:
-            raise InputError(f"{file}: not a kind of file that can be simulated on; use .csv, .tsv or .parquet")
-        scan, values = "read_csv(?, delim = ?, header = true, hive_partitioning = false)", [path, delimiter]
-    try:
-        with duckdb.connect(config=SETTINGS) as connection:
-            described = connection.execute(f"DESCRIBE SELECT * FROM {scan}", values).fetchall()
-    except duckdb.Error:  # its message may quote the file; what is wrong is said by `read_rows`
-        raise DataError(f"{file}: the columns cannot be told; name those to cluster by with --columns") from None
-    return {str(name).strip(): str(kind).startswith(NUMERIC) for name, kind, *_ in described}
-
-
-#: How the names of DuckDB's types of numbers begin.
-NUMERIC = tuple(sign + kind for sign in ("", "U") for kind in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"))
-NUMERIC += ("FLOAT", "DOUBLE", "DECIMAL")
 
 
 def read_bounds(text: str) -> dict[str, tuple[float, float]]:
