@@ -22,7 +22,9 @@ from coterie.errors import FrameError
 from coterie.transport import HEADER_BYTES, Channel, Stamp, World
 from coterie.transport.certificates import Credentials, create_credentials
 from coterie.transport.channel import CONTROL, Header, Heartbeat, dtype_code, encode_control
-from coterie.transport.meeting import Listener, Peer, connect_lanes
+from coterie.transport.door import Listener
+from coterie.transport.hello import Peer
+from coterie.transport.meeting import connect_lanes
 from coterie.transport.tls import TlsChannel
 
 #: The session of the rogue (rank 0) and the honest party (rank 1).
