@@ -15,8 +15,9 @@ from coterie.planning.sketch import even_layout
 from coterie.report.promises import Options, promises
 from coterie.report.words import duration, enumerated, size
 from coterie.ring import FixedPoint, fractional_bits
-from coterie.study.agreement import Study, output_rules, study_hash
+from coterie.study.agreement import Study, study_hash
 from coterie.study.policy import LEAST
+from coterie.study.statement import state_output_rules
 from coterie.transport.links import LINKS
 
 __all__ = ["explained"]
@@ -43,7 +44,7 @@ def explained(study: Study, rows: int, iterations: int) -> tuple[str, dict[str, 
         held = f", held by {column.holder}" if column.holder else ""
         step = f", multiples of {column.resolution:g}" if column.resolution else ""
         lines.append(f"  - {column.name}: between {column.low:g} and {column.high:g}{step}{held}")
-    lines += ["", "WHICH CLUSTERS ARE OPENED", *_listed(output_rules(study)), f"  - {_assumed(study)}"]
+    lines += ["", "WHICH CLUSTERS ARE OPENED", *_listed(state_output_rules(study)), f"  - {_assumed(study)}"]
     lines += ["", "WHAT IS DISCLOSED WHILE IT RUNS", *_listed(told.during), "", "WHAT IS DISCLOSED AT THE END"]
     for name, learnt in told.at_end.items():
         lines += [f"to {name}:", *_listed(learnt)]

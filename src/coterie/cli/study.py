@@ -11,18 +11,11 @@ from coterie.cli.console import Console, printable
 from coterie.cli.people import participants, shown_participants
 from coterie.data.numbers import parse_number
 from coterie.errors import InputError
-from coterie.study.agreement import (
-    MOST_ROWS,
-    create_study,
-    load_study,
-    section_hashes,
-    sign_study,
-    study_hash,
-    verify_signatures,
-    write_study,
-)
+from coterie.study.agreement import MOST_ROWS, section_hashes, study_hash
 from coterie.study.identity import load_identity, load_key
 from coterie.study.policy import check_policy, load_policy
+from coterie.study.signatures import sign_study, verify_signatures
+from coterie.study.study_file import create_study, load_study, write_study
 
 __all__ = ["app"]
 

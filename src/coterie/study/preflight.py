@@ -15,7 +15,7 @@ from coterie.study.handshake import Card, compare_cards
 from coterie.study.prepare import Orders, Ready, prepare
 from coterie.study.run import check_budget
 from coterie.study.session import meeting_of, same_participants
-from coterie.transport.meeting import probe
+from coterie.transport.visits import probe
 
 __all__ = ["Finding", "preflight"]
 

@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 
 from coterie.data import Column, Rows, read_rows, sorted_by_id
 from coterie.errors import DataError, InputError
-from coterie.study.agreement import Study, load_study, study_hash, verify_signatures
+from coterie.study.agreement import Study, study_hash
 from coterie.study.identity import Identity, load_key
 from coterie.study.policy import Policy, check_policy, check_rows, load_policy
+from coterie.study.signatures import verify_signatures
+from coterie.study.study_file import load_study
 from coterie.transport import World
 from coterie.transport.certificates import Credentials
-from coterie.transport.meeting import Peer
+from coterie.transport.hello import Peer
 
 __all__ = ["Known", "Orders", "Ready", "hello_session", "prepare", "read_data", "recognise"]
 
