@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from coterie.report.facts import Column, Facts, Participant
-from coterie.report.write import MOST_POINTS, write_report
+from coterie.report.views import MOST_POINTS
+from coterie.report.write import write_report
 from tests.report.examples import (
     LABELS,
     VALUES,

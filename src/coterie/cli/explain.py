@@ -12,8 +12,8 @@ from coterie.clustering.rules import grid_of
 from coterie.errors import InputError
 from coterie.planning import forecast, planned
 from coterie.planning.sketch import even_layout
+from coterie.report.formats import format_bytes, format_duration, join_names
 from coterie.report.promises import Options, promises
-from coterie.report.words import duration, enumerated, size
 from coterie.ring import FixedPoint, fractional_bits
 from coterie.study.agreement import Study, study_hash
 from coterie.study.policy import LEAST
@@ -34,7 +34,7 @@ def explained(study: Study, rows: int, iterations: int) -> tuple[str, dict[str, 
         *shown_participants(study),
         "",
         "WHAT IS COMPUTED",
-        f"k-means with {todo.clusters} clusters over {len(study.data.columns)} columns of {enumerated(names[1:])}, "
+        f"k-means with {todo.clusters} clusters over {len(study.data.columns)} columns of {join_names(names[1:])}, "
         f"partitioned {'by rows' if todo.partition == 'horizontal' else 'by columns'}; protocol {todo.protocol}; at "
         f"most {todo.max_iter} iterations; {todo.restarts} {'start' if todo.restarts == 1 else 'starts'} from public "
         f"row numbers (seed {todo.seed}); columns are "
@@ -155,7 +155,8 @@ def _forecast(study: Study, rows: int, iterations: int, link: str) -> dict[str, 
 
 def _cost(link: str, cost: dict[str, Any]) -> str:
     about = {"lan": "1 Gbit/s, 0.5 ms round trip", "wan": "100 Mbit/s, 40 ms round trip"}[link]
+    party, helper, memory = (format_bytes(cost[name]) for name in ("bytes_by_party", "bytes_by_helper", "memory"))
     return (
-        f"{link.upper()} ({about}): about {duration(cost['seconds'])}, {cost['rounds']:,} rounds; a party sends "
-        f"{size(cost['bytes_by_party'])}, the helper {size(cost['bytes_by_helper'])}; {size(cost['memory'])} of memory"
+        f"{link.upper()} ({about}): about {format_duration(cost['seconds'])}, {cost['rounds']:,} rounds; a party sends "
+        f"{party}, the helper {helper}; {memory} of memory"
     )

@@ -113,7 +113,7 @@ def _range(text: str) -> tuple[float, float]:
 def _show(console: Console, study: Study, found: dict[str, Forecast]) -> None:
     from rich.table import Table
 
-    from coterie.report.words import duration, size
+    from coterie.report.formats import format_bytes, format_duration
     from coterie.transport.links import LINKS
 
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -126,17 +126,17 @@ def _show(console: Console, study: Study, found: dict[str, Forecast]) -> None:
 
     every = [found[name] for name in NAMES]
     row("bandwidth", [_speed(LINKS[name]) for name in NAMES])
-    row("round trip", [duration(LINKS[name].round_trip) for name in NAMES])
-    row("time, an iteration", [duration(one.seconds_per_iteration) for one in every])
-    row(f"time, {study.iterations} iterations", [duration(one.seconds) for one in every])
+    row("round trip", [format_duration(LINKS[name].round_trip) for name in NAMES])
+    row("time, an iteration", [format_duration(one.seconds_per_iteration) for one in every])
+    row(f"time, {study.iterations} iterations", [format_duration(one.seconds) for one in every])
     row("rounds, an iteration", [str(one.rounds_per_iteration) for one in every])
     row("rounds, in all", [f"{one.rounds:,}" for one in every])
-    row("a party sends, an iteration", [size(_most(one.bytes_per_iteration)) for one in every])
-    row("a party sends, in all", [size(_most(one.bytes_sent)) for one in every])
-    row("the helper sends, an iteration", [size(one.bytes_per_iteration["P0"]) for one in every])
-    row("the helper sends, in all", [size(one.bytes_sent["P0"]) for one in every])
-    row("memory of a party", [size(_most(one.memory)) for one in every])
-    row("memory of the helper", [size(one.memory["P0"]) for one in every])
+    row("a party sends, an iteration", [format_bytes(_most(one.bytes_per_iteration)) for one in every])
+    row("a party sends, in all", [format_bytes(_most(one.bytes_sent)) for one in every])
+    row("the helper sends, an iteration", [format_bytes(one.bytes_per_iteration["P0"]) for one in every])
+    row("the helper sends, in all", [format_bytes(one.bytes_sent["P0"]) for one in every])
+    row("memory of a party", [format_bytes(_most(one.memory)) for one in every])
+    row("memory of the helper", [format_bytes(one.memory["P0"]) for one in every])
     options = study._asdict() | {"protocol": "onetime"}
     console.say(f"{_described(study)}, and a helper; protocol onetime\n", "study", **options)
     console.show(table, "forecast", links={name: msgspec.to_builtins(one) for name, one in found.items()})
@@ -170,7 +170,7 @@ def figure(study: Study) -> Figure:
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter
 
-    from coterie.report.words import duration, size
+    from coterie.report.formats import format_bytes, format_duration
 
     rows, clusters = _around_rows(study), _around_clusters(study)
     by_rows = [forecasts(study._replace(rows=n)) for n in rows]
@@ -198,8 +198,8 @@ def figure(study: Study) -> Figure:
         axes[line, 0].xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes[0, 0].set_ylabel(f"time of {study.iterations} iterations", fontsize=9)
     axes[1, 0].set_ylabel("sent, by all together", fontsize=9)
-    axes[0, 0].yaxis.set_major_formatter(FuncFormatter(lambda value, _: duration(value)))
-    axes[1, 0].yaxis.set_major_formatter(FuncFormatter(lambda value, _: size(value)))
+    axes[0, 0].yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_duration(value)))
+    axes[1, 0].yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_bytes(value)))
     axes[0, 0].legend(fontsize=8, frameon=False)
     drawn.suptitle(f"dotted: {_described(study)}", fontsize=9)
     return drawn

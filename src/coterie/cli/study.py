@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from coterie.cli.console import Console, printable
+from coterie.cli.parsing import parse_bounds, parse_pairs, parse_resolution
 from coterie.cli.people import participants, shown_participants
-from coterie.data.numbers import parse_number
 from coterie.errors import InputError
 from coterie.study.agreement import MOST_ROWS, section_hashes, study_hash
 from coterie.study.identity import load_identity, load_key
@@ -21,48 +21,6 @@ __all__ = ["app"]
 
 app = typer.Typer(help="What you agree on: one file that all participants sign.", no_args_is_help=True)
 File = Annotated[Path, typer.Argument(help="The study file.")]
-
-
-def _pairs(option: str, text: str) -> dict[str, str]:
-    """NAME=VALUE,NAME=VALUE; a value may go on with further names: alice=age,height,bob=income."""
-    found: dict[str, str] = {}
-    last = None
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        name, equals, value = part.partition("=")
-        if equals:
-            last = name
-            if name in found:
-                raise InputError(f"{option} names {name!r} twice")
-            found[name] = value
-        elif option == "--holds" and last is not None:
-            found[last] += f",{part}"
-        else:
-            raise InputError(f"{option}: {part!r} is not NAME=VALUE")
-    return found
-
-
-def _bounds(text: str) -> dict[str, tuple[float, float]]:
-    bounds = {}
-    for name, value in _pairs("--bounds", text).items():
-        low, colon, high = value.partition(":")
-        try:
-            bounds[name] = (parse_number(low), parse_number(high))
-        except ValueError:
-            raise InputError(f"--bounds: {name}={value} is not {name}=LOW:HIGH") from None
-        if not colon:
-            raise InputError(f"--bounds: {name}={value} is not {name}=LOW:HIGH")
-    return bounds
-
-
-def read_resolution(text: str) -> dict[str, float]:
-    """Steps of columns, such as age=1,income=100."""
-    found = {}
-    for name, value in _pairs("--resolution", text).items():
-        try:
-            found[name] = parse_number(value)
-        except ValueError:
-            raise InputError(f"--resolution: {name}={value} is not {name}=STEP") from None
-    return found
 
 
 @app.command("create")
@@ -104,7 +62,7 @@ def create(
     """Write a study file. It needs no editing: everybody signs it as it is."""
     console: Console = context.obj
     holders: dict[str, str] = {}
-    for party_name, held in _pairs("--holds", holds).items():
+    for party_name, held in parse_pairs("--holds", holds).items():
         for column in filter(None, held.split(",")):
             if column in holders:
                 raise InputError(f"--holds: column {column!r} is held by both {holders[column]} and {party_name}")
@@ -116,10 +74,10 @@ def create(
         clusters=clusters,
         partition=partition,
         columns=[column.strip() for column in columns.split(",") if column.strip()],
-        bounds=_bounds(bounds),
+        bounds=parse_bounds(bounds),
         holds=holders,
         id_column=id_,
-        resolution=read_resolution(resolution),
+        resolution=parse_resolution(resolution),
         most_rows=most_rows,
         least_cluster_size=least_cluster_size,
         contribution=contribution,
