@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coterie.data.numbers import parse_number
+from coterie.data.decimals import parse_number
 from coterie.errors import InputError
 
 __all__ = ["parse_bounds", "parse_pairs", "parse_ranges", "parse_resolution"]

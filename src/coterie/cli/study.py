@@ -9,7 +9,7 @@ import typer
 
 from coterie.cli.console import Console, printable
 from coterie.cli.parsing import parse_bounds, parse_pairs, parse_resolution
-from coterie.cli.people import participants, shown_participants
+from coterie.cli.people import list_participants, show_participants
 from coterie.errors import InputError
 from coterie.study.agreement import MOST_ROWS, section_hashes, study_hash
 from coterie.study.identity import load_identity, load_key
@@ -110,11 +110,11 @@ def explain(
     iterations: Annotated[int, typer.Option("--iterations", help="For the forecast: how many iterations.")] = 20,
 ) -> None:
     """Say in plain words what a study computes, what everybody learns, what it rests on and what it will cost."""
-    from coterie.cli.explain import explained
+    from coterie.cli.explain import explain_study
 
     console: Console = context.obj
     loaded = load_study(study)
-    text, fields = explained(loaded, rows, iterations)
+    text, fields = explain_study(loaded, rows, iterations)
     console.say(text, "explanation", hash=study_hash(loaded), **fields)
 
 
@@ -135,11 +135,11 @@ def sign(
     check_policy(rules, loaded, loaded.names[rank], called)
     path = sign_study(study, text)
     console.say(
-        "\n".join(["participants:", *shown_participants(loaded), f"signed: send {path} to all other participants"]),
+        "\n".join(["participants:", *show_participants(loaded), f"signed: send {path} to all other participants"]),
         "signed",
         path=str(path),
         name=loaded.names[rank],
-        participants=participants(loaded),
+        participants=list_participants(loaded),
     )
 
 
@@ -152,10 +152,10 @@ def verify(context: typer.Context, study: File) -> None:
     lines = [f"{name} signed on {printable(signature.signed)}" for name, signature in signatures.items()]
     valid = f"all {len(lines)} signatures are valid; hash {study_hash(loaded)}"
     console.say(
-        "\n".join(["participants:", *shown_participants(loaded), *lines, valid]),
+        "\n".join(["participants:", *show_participants(loaded), *lines, valid]),
         "verified",
         hash=study_hash(loaded),
         sections=section_hashes(loaded),
-        participants=participants(loaded),
+        participants=list_participants(loaded),
         signed={name: signature.signed for name, signature in signatures.items()},
     )

@@ -21,7 +21,7 @@ from coterie.data.relations import (
     name_row,
     select,
 )
-from coterie.data.schema import Field, check_names, listed
+from coterie.data.schema import Field, check_names, list_names
 from coterie.errors import DataError, InputError
 
 if TYPE_CHECKING:
@@ -132,11 +132,13 @@ def _find_table(connection: duckdb.DuckDBPyConnection, path: str, table: str | N
     if not found:
         raise DataError(f"{path} holds no tables")
     if table is None and len(found) > 1:
-        raise InputError(f"{path} holds {len(found)} tables: {listed(names)}; name one with --table, or give --query")
+        raise InputError(
+            f"{path} holds {len(found)} tables: {list_names(names)}; name one with --table, or give --query"
+        )
     for pair, name in zip(found, names, strict=True):
         if table in (None, name, f"main.{name}"):
             return ".".join(quote_name(part) for part in pair)
-    raise DataError(f"{path} has no table {table!r}; it has {listed(names)}")
+    raise DataError(f"{path} has no table {table!r}; it has {list_names(names)}")
 
 
 def find_numeric_columns(file: Path) -> dict[str, bool]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.data.numbers import NUMBER_OR_WORD
+from coterie.data.decimals import NUMBER_OR_WORD
 from coterie.data.quoting import quote_text
 from coterie.data.schema import Field
 from coterie.errors import DataError, InputError

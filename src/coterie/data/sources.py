@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from coterie.data.csv_file import DELIMITERS, CsvFile
 from coterie.data.files import open_csv, open_duckdb_file, open_parquet
 from coterie.data.postgres import open_postgres
-from coterie.data.schema import Column, Field, Rows, check_ids, check_values, check_wanted, find_columns
+from coterie.data.schema import Field, Rows, Wanted, check_ids, check_values, check_wanted, find_columns
 from coterie.errors import CoterieError, DataError, InputError
 
 __all__ = ["read_rows"]
@@ -30,7 +30,7 @@ POSTGRES_URLS = ("postgresql://", "postgres://")
 
 def read_rows(
     source: str,
-    columns: Sequence[Column],
+    columns: Sequence[Wanted],
     id_column: str | None = None,
     *,
     table: str | None = None,

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+
+from msgspec import Struct
 
 __all__ = [
     "DPI",
@@ -33,75 +33,57 @@ DPI = 160
 LONG = 40
 
 
-@dataclass(frozen=True)
-class Paragraph:
-    kind: ClassVar = "paragraph"
+class Paragraph(Struct, frozen=True):
     text: str
 
 
-@dataclass(frozen=True)
-class Heading:
-    kind: ClassVar = "heading"
+class Heading(Struct, frozen=True):
     text: str
 
 
-@dataclass(frozen=True)
-class Bullets:
-    kind: ClassVar = "bullets"
+class Bullets(Struct, frozen=True):
     sentences: Sequence[str]
 
 
-@dataclass(frozen=True)
-class Code:
+class Code(Struct, frozen=True):
     """A value to be set as code, in a grid or among pairs."""
 
-    kind: ClassVar = "code"
     text: str
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(Struct, frozen=True):
     """A cell that leads to another page."""
 
-    kind: ClassVar = "link"
     target: str
     text: str
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """A cell in the colour of what is well, or of what is not."""
 
-    kind: ClassVar = "verdict"
     text: str
     good: bool
 
 
-@dataclass(frozen=True)
-class Pairs:
+class Pairs(Struct, frozen=True):
     """Names and what they stand for."""
 
-    kind: ClassVar = "pairs"
     pairs: Mapping[str, object]
 
 
-@dataclass(frozen=True)
-class Tiles:
+class Tiles(Struct, frozen=True):
     """The key figures: what it is, the value, and a word on it (which may be empty)."""
 
-    kind: ClassVar = "tiles"
     figures: Sequence[tuple[str, object, str]]
 
 
-@dataclass(frozen=True)
-class Grid:
+class Grid(Struct, frozen=True):
     """A table that scrolls by itself where the page is narrow. `numeric`: the columns set flush right.
 
     The head may be left empty. The first column names the row, and stays in sight where all others are numbers. None
     is shown as a dash.
     """
 
-    kind: ClassVar = "grid"
     head: Sequence[object]
     rows: Sequence[Sequence[object]]
     numeric: Collection[int] = ()
@@ -123,11 +105,9 @@ def _is_long(value: object) -> bool:
     return not isinstance(value, Code | Link | Verdict) and len(str(value)) > LONG
 
 
-@dataclass(frozen=True)
-class Image:
+class Image(Struct, frozen=True):
     """A picture, inside the page, on a white card. `alt` says in words what it shows."""
 
-    kind: ClassVar = "image"
     png: bytes
     alt: str
     caption: str = ""
@@ -153,19 +133,16 @@ class Image:
         return round(int.from_bytes(self.png[at : at + 4], "big") * 96 / DPI)
 
 
-@dataclass(frozen=True)
-class Beside:
+class Beside(Struct, frozen=True):
     """Pictures side by side, as far as the page is wide enough."""
 
-    kind: ClassVar = "beside"
     images: Sequence[Image]
 
 
 Block = Paragraph | Heading | Bullets | Pairs | Tiles | Grid | Image | Beside
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(Struct, frozen=True):
     """A part of the page: where it is, what it is called, and what it holds."""
 
     anchor: str

@@ -15,7 +15,7 @@ from coterie.transport import Traffic
 if TYPE_CHECKING:
     from coterie.clustering import Layout, Outcome, Task
 
-__all__ = ["Column", "Facts", "Participant", "facts_of", "rows_per_cluster", "versions"]
+__all__ = ["ColumnFacts", "Facts", "Participant", "facts_of", "rows_per_cluster", "versions"]
 
 
 class Participant(msgspec.Struct, frozen=True):
@@ -27,7 +27,7 @@ class Participant(msgspec.Struct, frozen=True):
     fingerprint: str | None = None
 
 
-class Column(msgspec.Struct, frozen=True):
+class ColumnFacts(msgspec.Struct, frozen=True):
     """A column of the whole table: its public range; where columns are held by one party each, by whom; where opened
     centres are rounded, to multiples of what (from the middle of the range)."""
 
@@ -57,7 +57,7 @@ class Facts(msgspec.Struct, kw_only=True):
     when: str = ""
     participants: list[Participant]
     options: dict[str, str]
-    columns: list[Column]
+    columns: list[ColumnFacts]
     rows: dict[str, int]
     n: int
     k: int
@@ -126,7 +126,7 @@ def facts_of(
     layout, encoding = task.layout, task.encoding
     names = [one.name for one in participants]
     columns = [
-        Column(name, float(low), float(high), _holder(layout, l, names), _step(task, l))
+        ColumnFacts(name, float(low), float(high), _holder(layout, l, names), _step(task, l))
         for l, (name, low, high) in enumerate(zip(encoding.names, encoding.low, encoding.high, strict=True))
     ]
     agreed = {

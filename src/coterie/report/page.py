@@ -23,13 +23,15 @@ def _environment() -> Environment:
     """The templates of this package. Everything is escaped; nothing is left out in silence."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    return Environment(
+    made = Environment(
         loader=PackageLoader("coterie.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.filters["kind"] = lambda block: type(block).__name__.lower()
+    return made
 
 
 def render(template: str, **context: Any) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.data import Column, read_rows
+from coterie.data import Wanted, read_rows
 from coterie.data.files import find_numeric_columns
 from coterie.errors import DataError, InputError
 
@@ -37,5 +37,5 @@ def read_numeric_file(file: Path, wanted: Sequence[str], ranges: dict[str, tuple
         if name not in names:
             raise InputError(f"--bounds names {name!r}, which is not among the columns to cluster by")
     anything = (-math.inf, math.inf)
-    rows = read_rows(str(file), [Column(name, *ranges.get(name, anything)) for name in names])
+    rows = read_rows(str(file), [Wanted(name, *ranges.get(name, anything)) for name in names])
     return NumericFile(file, names, rows.values, [name for name, numeric in kinds.items() if not numeric])

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.data import Column, Rows, read_rows, sorted_by_id
+from coterie.data import Rows, Wanted, read_rows, sort_by_id
 from coterie.errors import DataError, InputError
 from coterie.study.agreement import Study, study_hash
 from coterie.study.identity import Identity, load_key
@@ -132,7 +132,7 @@ def read_data(orders: Orders, study: Study, rank: int) -> tuple[Rows | None, NDA
         return nothing, np.empty(0, np.intp)
     if orders.data is None:
         raise InputError(f"{name} is a data party; say where its data is with --data")
-    columns = [Column(c.name, c.low, c.high) for c in own]
+    columns = [Wanted(c.name, c.low, c.high) for c in own]
     rows = read_rows(orders.data, columns, study.data.id or None, table=orders.table, query=orders.query)
     if not len(rows.values):
         raise DataError(f"{rows.source} has no rows")
@@ -141,5 +141,5 @@ def read_data(orders: Orders, study: Study, rank: int) -> tuple[Rows | None, NDA
             f"{rows.source} has {len(rows.values)} rows; the study allows each party at most {study.data.most_rows}"
         )
     if study.clustering.partition == "vertical":
-        return sorted_by_id(rows)
+        return sort_by_id(rows)
     return rows, np.arange(len(rows.values), dtype=np.intp)

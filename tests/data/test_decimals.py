@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from coterie.data.numbers import coarse_step, parse_number
+from coterie.data.decimals import find_coarse_step, parse_number
 from coterie.errors import InputError
 
 
@@ -68,7 +68,7 @@ def test_bounds_take_no_such_number(ends):
     ],
 )
 def test_a_coarse_step_by_hand(values, step):
-    assert coarse_step(np.array(values, float)) == pytest.approx(step, rel=1e-12)
+    assert find_coarse_step(np.array(values, float)) == pytest.approx(step, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -85,16 +85,16 @@ def test_a_coarse_step_by_hand(values, step):
     ],
 )
 def test_columns_without_a_coarse_step(values):
-    assert coarse_step(np.array(values, float)) is None
+    assert find_coarse_step(np.array(values, float)) is None
 
 
 def test_the_number_of_steps_decides():
-    assert coarse_step(np.array([0.0, 1.0, 65_535.0])) == 1.0
-    assert coarse_step(np.array([0.0, 1.0, 65_537.0])) is None
+    assert find_coarse_step(np.array([0.0, 1.0, 65_535.0])) == 1.0
+    assert find_coarse_step(np.array([0.0, 1.0, 65_537.0])) is None
 
 
 def test_random_columns():
     rng = np.random.default_rng(0)
-    assert coarse_step(rng.normal(50, 9, 10_000)) is None
-    assert coarse_step(rng.integers(0, 200, 10_000) * 0.5) == 0.5
-    assert coarse_step(np.append(rng.integers(0, 200, 10_000), [0.3])) == 0.1
+    assert find_coarse_step(rng.normal(50, 9, 10_000)) is None
+    assert find_coarse_step(rng.integers(0, 200, 10_000) * 0.5) == 0.5
+    assert find_coarse_step(np.append(rng.integers(0, 200, 10_000), [0.3])) == 0.1

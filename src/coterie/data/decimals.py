@@ -1,4 +1,4 @@
-"""Numbers written as text, read in one way everywhere; and how coarse the numbers of a column are."""
+"""Decimal numbers: how they are written, and how coarse those of a column are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NUMBER", "NUMBER_OR_WORD", "coarse_step", "parse_number"]
+__all__ = ["NUMBER", "NUMBER_OR_WORD", "find_coarse_step", "parse_number"]
 
 #: A decimal number: ASCII digits with an optional sign, point and exponent. No `1_000`, no `0x10`, no `+-1`.
 NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
@@ -35,7 +35,7 @@ def parse_number(text: str) -> float:
     return value
 
 
-def coarse_step(values: NDArray[np.float64]) -> float | None:
+def find_coarse_step(values: NDArray[np.float64]) -> float | None:
     """The largest step r such that all values of a column are whole multiples of r, or None if they span `COARSE`
     steps or more. r is 1, 2, 2.5 or 5 times a power of ten. A column with fewer than two different values has none.
 
@@ -63,10 +63,10 @@ def _decade(value: float) -> int:
 def _are_multiples(values: NDArray[np.float64], step: float) -> bool:
     """First by a few values, then by all: most steps fail early."""
     few = values[:: max(len(values) // 64, 1)]
-    return _fit(few, step) and _fit(values, step)
+    return _fits(few, step) and _fits(values, step)
 
 
-def _fit(values: NDArray[np.float64], step: float) -> bool:
+def _fits(values: NDArray[np.float64], step: float) -> bool:
     count = values / step
     missed = np.abs(count - np.rint(count))
     return bool((missed <= np.clip(np.abs(count) * 4 * EPSILON, MISS, 1e-3)).all())
