@@ -67,6 +67,11 @@ def peer_of(listener: Listener, name: str) -> Peer:
     return Peer(listener.host, listener.port, credentials(name).certificate)
 
 
+def connect(*arguments: Any, **more: Any) -> TlsChannel:
+    """One lane to every peer."""
+    return connect_lanes(1, *arguments, **more)[0]
+
+
 def connecting(
     world: World,
     timeout: float = 20.0,

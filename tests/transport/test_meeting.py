@@ -46,7 +46,7 @@ from coterie.transport.channel import (
 )
 from coterie.transport.door import Listener
 from coterie.transport.hello import PROBE, Peer, context
-from coterie.transport.meeting import Meeting, connect
+from coterie.transport.meeting import Meeting
 from coterie.transport.tls import Inbox
 from tests.support import world
 from tests.transport.fuzz import BOMBS, fuzzed
@@ -65,6 +65,7 @@ from tests.transport.network import (
     EXPECTED,
     attempt,
     close_all,
+    connect,
     connecting,
     credentials,
     duel,

@@ -17,7 +17,6 @@ from coterie.transport import HEADER_BYTES, Metered, World, dialler, door
 from coterie.transport.certificates import create_credentials
 from coterie.transport.channel import CONTROL, Header, decode_control
 from coterie.transport.door import Listener
-from coterie.transport.meeting import connect
 from tests.support import world
 from tests.transport.network import (
     DUEL,
@@ -27,6 +26,7 @@ from tests.transport.network import (
     attempt,
     beating,
     close_all,
+    connect,
     connecting,
     credentials,
     duel,

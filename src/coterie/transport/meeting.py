@@ -20,7 +20,7 @@ from coterie.transport.inbox import Inbox
 from coterie.transport.register import Register
 from coterie.transport.tls import LOOK, TlsChannel, farewell, time_to_watch
 
-__all__ = ["MOST_LANES", "Meeting", "connect", "connect_lanes"]
+__all__ = ["MOST_LANES", "Meeting", "connect_lanes"]
 
 #: The most lanes that a peer may open.
 MOST_LANES = 128
@@ -207,19 +207,6 @@ class Meeting:
             outboxes, inboxes = list(register.outboxes.values()), list(register.inboxes.values())
         farewell(outboxes, inboxes, register.blame(error), self.patience)
         self.close()
-
-
-def connect(
-    world: World,
-    rank: int,
-    credentials: Credentials,
-    peers: Sequence[Peer],
-    listener: Listener,
-    timeout: float = 60.0,
-    patience: float = 10.0,
-) -> TlsChannel:
-    """One lane: connect to every peer (`peers` by rank) and be connected to by every peer."""
-    return connect_lanes(1, world, rank, credentials, peers, listener, timeout, patience)[0]
 
 
 def connect_lanes(
