@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["simulate"]
 
-#: What marks a folder as one that this command has written and may write again.
+#: The file that marks a folder as written by this command, and what it says of that.
 MARK, MAKER = "simulation.json", "coterie simulate"
 
 

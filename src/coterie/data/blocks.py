@@ -15,7 +15,7 @@ from coterie.errors import InputError
 __all__ = ["Blocks", "gather", "split"]
 
 Floats = NDArray[np.float64]
-#: A party's rank takes one byte where cells are owned one by one.
+#: The rank of a cell's owner is kept in one byte.
 MOST_PARTIES = 255
 
 

@@ -12,7 +12,7 @@ __all__ = ["NUMBER", "NUMBER_OR_WORD", "find_coarse_step", "parse_number"]
 
 #: A decimal number: ASCII digits with an optional sign, point and exponent. No `1_000`, no `0x10`, no `+-1`.
 NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
-#: Also the words that programs write for what is no number; whoever reads them says what is wrong with them.
+#: Also nan and inf, as programs write them: they are read, and `schema` says what is wrong with them.
 NUMBER_OR_WORD = rf"{NUMBER}|[+-]?(?:[nN][aA][nN]|[iI][nN][fF](?:[iI][nN][iI][tT][yY])?)"
 
 #: A grid is coarse if a column spans fewer steps than this.
@@ -46,7 +46,7 @@ def find_coarse_step(values: NDArray[np.float64]) -> float | None:
     if len(finite) < 2:
         return None
     low, high = float(finite[0]), float(finite[-1])
-    least = high / COARSE - low / COARSE  # a smaller step is not coarse; divided first, so that it is finite
+    least = high / COARSE - low / COARSE  # divided before subtracting, so that it stays finite
     most = max(abs(low), abs(high))
     for exponent in range(_decade(most), _decade(least) - 1, -1):
         for multiple in MULTIPLES:

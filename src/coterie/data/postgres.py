@@ -23,7 +23,7 @@ __all__ = ["QueryResult", "open_postgres"]
 Floats = NDArray[np.float64]
 NUMBER_TYPES = {"int2", "int4", "int8", "float4", "float8", "numeric", "bool"}
 ID_TYPES = {"int2", "int4", "int8", "text", "varchar", "bpchar", "name"}
-#: Seconds; for a URL that does not say otherwise.
+#: Seconds, unless the URL names a limit of its own.
 CONNECT_TIMEOUT = 10
 INSTALL_POSTGRES = 'pip install --upgrade "coterie[postgres]"'
 
@@ -43,7 +43,7 @@ class QueryResult:
     @staticmethod
     def _field(field: Any) -> Field:
         kind = (field.metadata or {}).get(b"POSTGRESQL:type", b"").decode()
-        if not kind:  # without it, money would pass for a whole number of cents
+        if not kind:  # without the type's name, money would be read as whole cents
             raise InputError(f"the installed adbc-driver-postgresql is too old to tell types; {INSTALL_POSTGRES}")
         return Field(field.name, kind, is_number=kind in NUMBER_TYPES, is_id=kind in ID_TYPES)
 

@@ -87,7 +87,7 @@ class Relation:
     def _double(self, position: int) -> str:
         kind = self.fields[position].type
         if kind == "VARCHAR":
-            # Not of the bare column: DuckDB 2.0 hands that to its CSV reader, which then raises (duckdb issue 23818).
+            # DuckDB 2.0 hands a cast of the column itself to its CSV reader, which then raises (duckdb issue 23818).
             text = self._bare(position)
             return (
                 f"CASE WHEN regexp_full_match({text}, {quote_text(NUMBER_OR_WORD)}) THEN TRY_CAST({text} AS DOUBLE) END"
@@ -141,7 +141,7 @@ def describe_fields(connection: duckdb.DuckDBPyConnection, query: str, *, text_i
 
 
 def _field(name: str, described: str, text_is_number: bool) -> Field:
-    kind = re.sub(r"\(.*\)", "", described, flags=re.DOTALL)  # what an ENUM lists in brackets are values
+    kind = re.sub(r"\(.*\)", "", described, flags=re.DOTALL)  # in the brackets of an ENUM are its values
     text = kind == "VARCHAR"
     return Field(
         name, kind, is_number=kind in NUMBER_TYPES or (text and text_is_number), is_id=text or kind in INTEGER_TYPES

@@ -9,7 +9,7 @@ from coterie.report.glossary import explain_option
 
 __all__ = ["MOST_COLUMNS", "show_agreement"]
 
-#: Rows of a table before it becomes tiresome.
+#: As many columns as a table lists.
 MOST_COLUMNS = 60
 
 

@@ -65,7 +65,7 @@ def _describe_entries(entries: Sequence[Disclosure], helper: str, parties: Seque
         when = BEFORE.get(first.what, "at the end")
     what = _describe_value(first)
     verb = "learnt" if first.what in WHAT else "was given" if len(first.to) == 1 else "were given"
-    who = to if to.startswith(tuple(parties)) else to[:1].upper() + to[1:]  # a party is called as it calls itself
+    who = to if to.startswith(tuple(parties)) else to[:1].upper() + to[1:]  # names keep their spelling
     return LogLine(f"{who} {verb} {what}.", first.what, to.rstrip(","), when, times, first.reason)
 
 

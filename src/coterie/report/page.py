@@ -62,7 +62,7 @@ def picture(figure: Figure) -> bytes:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     drawn = io.BytesIO()
-    FigureCanvasAgg(figure)  # attaches itself; pyplot and its global state stay out of it
+    FigureCanvasAgg(figure)  # attaches a canvas, without pyplot's global state
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*[Gg]lyph")  # a name in a script that the font lacks
         figure.savefig(drawn, format="png", dpi=DPI, facecolor="white", metadata={"Software": None})

@@ -31,7 +31,7 @@ WAYS: tuple[tuple[str, dict[str, str]], ...] = (
 )
 #: For the public choice of starting rows: from these, k-means finds the four blobs.
 SEED = 3
-#: One's own conclusions, the secure runs, the counts of rounds (three algorithms), the page.
+#: The number of steps: what each concludes alone, the secure runs, rounds of three algorithms, the page.
 STEPS = 1 + len(WAYS) * len(FAMILIES) + 3 * len(FAMILIES) * len(CLUSTERS) + 1
 
 

@@ -23,7 +23,7 @@ __all__ = ["CLUSTERS", "FAMILIES", "Progress", "count_rounds"]
 
 FAMILIES = ("onetime", "securenn")
 CLUSTERS = (2, 3, 4, 8, 16)
-#: Tells how far it is: what is being done now.
+#: Called before each step, with what is done in it.
 Progress = Callable[[str], None]
 
 

@@ -63,7 +63,7 @@ def _check_columns(study: Study, must: Must) -> None:
     must(bool(names), "[data] there must be columns")
     must(all(names), "[data] a column needs a name")
     for text in (study.study.name, study.study.created, study.study.made_with, data.id, *names):
-        fine = text.isprintable() and len(text) <= 200  # it is shown to people who decide by what they see
+        fine = text.isprintable() and len(text) <= 200  # people decide by what they see of it
         must(fine, f"the name {text[:40]!r} must be printable, and of at most 200 characters")
     for name in names:
         must(names.count(name) == 1, f"[data] column {name!r} is listed twice")

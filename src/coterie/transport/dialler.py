@@ -51,7 +51,7 @@ class Dialler:
                 if over is not None:
                     farewell([outbox], [], register.blame(over), self.patience)
                     return
-        except Exception as error:  # raised where somebody waits
+        except Exception as error:  # `Meeting` raises it in the thread that waits
             with register.changed:
                 register.end(error)
 

@@ -61,7 +61,7 @@ class Door:
         self.listener, self.context, self.ranks = listener, context, ranks
         self.lanes, self.card = lanes, card
         self.guests: dict[threading.Thread, socket.socket] = {}
-        listener.socket.setblocking(False)  # who was announced may be gone when it is accepted
+        listener.socket.setblocking(False)  # whoever was announced may be gone before it is accepted
         self._wake_read, self._wake_write = os.pipe()
         self.thread = threading.Thread(target=self._accept, name="coterie-accept", daemon=True)
         self.thread.start()
@@ -90,7 +90,7 @@ class Door:
             with self.register.changed:
                 crowd = list(self.guests)
             if len(crowd) >= CROWD:
-                self._dismiss([random.choice(crowd)])  # anyone: who comes in haste must not push all others out
+                self._dismiss([random.choice(crowd)])  # by chance, so that a flood cannot push all others out
             try:
                 plain, _ = self.listener.socket.accept()
                 self._attend(plain)
@@ -160,12 +160,12 @@ class Door:
             if sender is None:
                 raise AuthenticationError("a stranger connected")
             self._answer(sock, sender)
-        except FrameError as error:  # an authenticated peer that cannot be understood: this party must know, too
+        except FrameError as error:  # a peer that cannot be understood: this ends the meeting
             with contextlib.suppress(OSError):
                 say(sock, self.world, self.rank, sender or 0, Refusal(False, str(error)))
             sock.close()
             with self.register.changed:
-                if (sender, 0) not in self.register.taken:  # whoever is in already speaks for that peer
+                if (sender, 0) not in self.register.taken:  # unless that peer is connected already
                     self.register.end(error)
         except AuthenticationError:
             sock.close()
@@ -223,7 +223,7 @@ class Door:
                 sock.close()
                 return
             sock.sendall(hello(self.world, header.lane, self.rank, sender))
-            register.taken.add(one)  # only now: if it is gone already, another process may come in its place
+            register.taken.add(one)  # after the answer: if this fails, the peer may come again
             register.accepted[one] = sock
             self._forget()
             register.changed.notify_all()

@@ -24,9 +24,9 @@ __all__ = ["MOST_LANES", "Meeting", "connect_lanes"]
 
 #: The most lanes that a peer may open.
 MOST_LANES = 128
-#: Seconds, when a peer goes away while others are waited for, for the reason to arrive here too.
+#: If a peer disconnects while others are waited for: seconds in which the reason may arrive here too.
 GRACE = 1.0
-#: Among the lanes on which this party waits for somebody: no lane yet.
+#: Stands in `waits` for connecting, which has no lane yet.
 CONNECTING = -1
 
 
@@ -173,7 +173,7 @@ class Meeting:
             raise trouble(message, inbox.sender, self.rank, self.world, self._look_for)
 
     def _look_for(self, accused: int) -> Abort | None:
-        """See to a peer that another one blames; here, it may never have come."""
+        """Find out whether a peer that another one blames is still there; it may never have connected here."""
         for inbox in self.register.inboxes.values():
             if inbox.sender == accused:
                 return inbox.watch(time_to_watch(self.patience))
@@ -181,8 +181,8 @@ class Meeting:
         raise PeerUnreachable(f"{self.register.describe(name, ever=True)} is not there", name)
 
     def _look_at_doors(self, world: World, deadline: float) -> None:
-        """Peers that have let this one in. If one went away before it dialled, another process may come in its place:
-        it is dialled as if it had never been there. One that stays and does not dial is not waited for."""
+        """Check the peers that have accepted this party. If one went away before it dialled, another process may come
+        in its place, which is dialled anew. One that stays and does not dial is an error."""
         own, register = self.peers[self.rank], self.register
         with register.changed:
             here = {other for other, _ in (*register.inboxes, *register.accepted)}

@@ -23,7 +23,7 @@ class Register:
         self.taken: set[tuple[int, int]] = set()
         self.asked: set[int] = set()
         self.elsewhere: set[int] = set()  # peers that take part in another study now
-        self.strayed: set[int] = set()  # peers that did when they were last there
+        self.strayed: set[int] = set()  # peers that did when they last answered
         self.outboxes: dict[tuple[int, int], Outbox] = {}
         self.inboxes: dict[tuple[int, int], Inbox] = {}
         self.error: Exception | None = None
