@@ -12,6 +12,7 @@ import msgspec
 import typer
 
 from coterie.cli.console import Console
+from coterie.cli.parsing import parse_range
 from coterie.errors import InputError
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def forecast(
         raise InputError(f"forecast_links go up to {MOST_ROWS:,} rows, not {rows:,}")
     if plot is not None and plot.suffix.lower() != ".png":
         raise InputError(f"--plot writes a PNG; {plot} is not called one")
-    study = Study(rows, columns, clusters, parties, partition, counts, labels, _parse_range(bounds), iterations)
+    study = Study(rows, columns, clusters, parties, partition, counts, labels, _parse_bounds(bounds), iterations)
     _show(console, study, forecast_links(study))
     if plot is not None:
         _write(plot, draw_forecast(study))
@@ -97,14 +98,11 @@ def forecast_links(study: Study) -> dict[str, Forecast]:
     }
 
 
-def _parse_range(text: str) -> tuple[float, float]:
-    from coterie.data.decimals import parse_number
-
+def _parse_bounds(text: str) -> tuple[float, float]:
     try:
-        low, high = (parse_number(end) for end in text.split(":"))
+        return parse_range(text)
     except ValueError:
         raise InputError(f"--bounds {text!r} is no range; write it as low:high, such as 0:120") from None
-    return low, high
 
 
 # -- what it says -----------------------------------------------------------------------------------------------------

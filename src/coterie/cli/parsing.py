@@ -5,7 +5,7 @@ from __future__ import annotations
 from coterie.data.decimals import parse_number
 from coterie.errors import InputError
 
-__all__ = ["parse_bounds", "parse_pairs", "parse_ranges", "parse_resolution"]
+__all__ = ["parse_bounds", "parse_file_bounds", "parse_pairs", "parse_range", "parse_resolution"]
 
 
 def parse_pairs(option: str, text: str) -> dict[str, str]:
@@ -26,33 +26,35 @@ def parse_pairs(option: str, text: str) -> dict[str, str]:
     return found
 
 
+def parse_range(text: str) -> tuple[float, float]:
+    """LOW:HIGH. Raises ValueError for everything else."""
+    low, high = (parse_number(end) for end in text.split(":"))
+    return low, high
+
+
 def parse_bounds(text: str) -> dict[str, tuple[float, float]]:
     """The ranges of all columns of a study."""
     bounds = {}
     for name, value in parse_pairs("--bounds", text).items():
-        low, colon, high = value.partition(":")
         try:
-            bounds[name] = (parse_number(low), parse_number(high))
+            bounds[name] = parse_range(value)
         except ValueError:
             raise InputError(f"--bounds: {name}={value} is not {name}=LOW:HIGH") from None
-        if not colon:
-            raise InputError(f"--bounds: {name}={value} is not {name}=LOW:HIGH")
     return bounds
 
 
-def parse_ranges(text: str) -> dict[str, tuple[float, float]]:
+def parse_file_bounds(text: str) -> dict[str, tuple[float, float]]:
     """The ranges of some columns of a file. The name of a column may hold an equals sign."""
-    ranges = {}
+    bounds = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
-        name, _, ends = part.rpartition("=")
-        low, colon, high = ends.partition(":")
+        name, _, value = part.rpartition("=")
         try:
-            if not (name and colon):
+            if not name:
                 raise ValueError
-            ranges[name] = parse_number(low), parse_number(high)
+            bounds[name] = parse_range(value)
         except ValueError:
             raise InputError(f"--bounds: {part!r} is not of the form name=low:high") from None
-    return ranges
+    return bounds
 
 
 def parse_resolution(text: str) -> dict[str, float]:

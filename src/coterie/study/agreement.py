@@ -11,21 +11,7 @@ from coterie.errors import StudyError
 from coterie.study.files import canonical
 from coterie.study.identity import Identity, same_key
 
-__all__ = [
-    "FORMAT",
-    "MOST_ROWS",
-    "SECTIONS",
-    "About",
-    "Clustering",
-    "Data",
-    "Disclosures",
-    "Participants",
-    "Section",
-    "Study",
-    "StudyColumn",
-    "section_hashes",
-    "study_hash",
-]
+__all__ = ["FORMAT", "MOST_ROWS", "SECTIONS", "Section", "Study", "StudyColumn", "section_hashes", "study_hash"]
 
 FORMAT = 2
 #: The most rows that a party may bring, unless the study says otherwise: others set memory aside on its word.
