@@ -31,16 +31,15 @@ def test_what_is_no_number(text):
 
 @pytest.mark.parametrize("ends", ["0:1_000", "nan:1", "0:inf", "0:１２", "0x0:1", "0:"])
 def test_bounds_take_no_such_number(ends):
-    from coterie.cli.forecast import _range
-    from coterie.cli.simulate import read_bounds
-    from coterie.cli.study import _bounds
+    from coterie.cli.forecast import _parse_bounds
+    from coterie.cli.parsing import parse_bounds, parse_file_bounds
 
-    assert _bounds("age=0:120,income=0:5e5") == {"age": (0.0, 120.0), "income": (0.0, 5e5)}
-    for read in (_bounds, read_bounds):
+    assert parse_bounds("age=0:120,income=0:5e5") == {"age": (0.0, 120.0), "income": (0.0, 5e5)}
+    for read in (parse_bounds, parse_file_bounds):
         with pytest.raises(InputError, match="--bounds"):
             read(f"age={ends}")
     with pytest.raises(InputError, match="--bounds"):
-        _range(ends)
+        _parse_bounds(ends)
 
 
 # -- steps -------------------------------------------------------------------------------------------------
