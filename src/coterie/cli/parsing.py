@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from coterie.data.decimals import parse_number
 from coterie.errors import InputError
 
 __all__ = ["parse_bounds", "parse_file_bounds", "parse_pairs", "parse_range", "parse_resolution"]
@@ -28,6 +27,8 @@ def parse_pairs(option: str, text: str) -> dict[str, str]:
 
 def parse_range(text: str) -> tuple[float, float]:
     """LOW:HIGH. Raises ValueError for everything else."""
+    from coterie.data.decimals import parse_number
+
     low, high = (parse_number(end) for end in text.split(":"))
     return low, high
 
@@ -59,6 +60,8 @@ def parse_file_bounds(text: str) -> dict[str, tuple[float, float]]:
 
 def parse_resolution(text: str) -> dict[str, float]:
     """Steps of columns, such as age=1,income=100."""
+    from coterie.data.decimals import parse_number
+
     found = {}
     for name, value in parse_pairs("--resolution", text).items():
         try:
