@@ -27,6 +27,7 @@ ORDER = [
     "report",
     "study",
     "estimator",
+    "simulation",
     "cli",
 ]
 MODULES = sorted(SOURCE.rglob("*.py"))

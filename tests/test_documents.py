@@ -14,9 +14,10 @@ from coterie.data import gather, split
 from coterie.local.job import Job, do
 from coterie.local.threads import run_threads
 from coterie.report.facts import Facts, Participant, facts_of
+from coterie.report.log import WHAT
+from coterie.report.page import render_block
 from coterie.report.promises import Options, Promises, promises
-from coterie.report.words import WHAT
-from coterie.report.write import disclosed, promised
+from coterie.report.trust import promises_of, show_disclosures
 from coterie.sharing import Disclosure
 from coterie.transport import World
 from tests.docs.pages import DOCS, table
@@ -106,7 +107,7 @@ def test_what_is_announced_is_what_is_logged(way):
     """Neither more nor less, for exactly these recipients; and what the report says of it is the log."""
     for facts in ran(way):
         log = logged(facts.disclosures)
-        made = promised(facts)
+        made = promises_of(facts)
         assert announced(made, log) == log
         sentences = {(one.what, one.when): one.sentence for one in made.openings}
         for what, to, when in log:
@@ -123,13 +124,14 @@ def partly(what: str, facts: Facts, name: str) -> bool:
 
 def assert_section_is_the_log(facts: Facts) -> None:
     """A row of the table for each kind of entry, with as many openings, the recipients' names and the reason."""
-    page = Page(str(disclosed(facts)))
+    html = "".join(map(render_block, show_disclosures(facts)))
+    page = Page(html)
     groups: dict[tuple[Any, ...], int] = {}
     for entry in facts.disclosures:
         key = (entry.what, entry.to, entry.reason, entry.detail, entry.iteration is None)
         groups[key] = groups.get(key, 0) + 1
     assert f"Disclosures: {len(facts.disclosures)} openings" in page.text
-    rows = [line.split("</td>") for line in str(disclosed(facts)).split("<tr>")[2:]]
+    rows = [line.split("</td>") for line in html.split("<tr>")[2:]]
     rows = rows[: len(groups)]
     for (what, to, reason, _, _), times, row in zip(groups, groups.values(), rows, strict=True):
         said = row[0]
@@ -142,7 +144,7 @@ def assert_section_is_the_log(facts: Facts) -> None:
 
 def test_bounds_from_the_data_are_announced():
     (_, facts, *_) = ran({"partition": "horizontal"}, bounds="auto")
-    assert announced(promised(facts), set()) == logged(facts.disclosures)
+    assert announced(promises_of(facts), set()) == logged(facts.disclosures)
     assert ("bounds", tuple(sorted(NAMES)), "before") in logged(facts.disclosures)
 
 
@@ -151,12 +153,12 @@ def test_an_opening_that_is_not_announced_is_noticed():
     (_, facts, *_) = ran({"partition": "horizontal", "least_cluster_size": 4})
     facts.disclosures.append(Disclosure("sizes", PARTIES, "planted"))
     log = logged(facts.disclosures)
-    assert announced(promised(facts), log) != log
+    assert announced(promises_of(facts), log) != log
     facts.options["sizes"] = "rounded"
-    assert announced(promised(facts), log) == log
+    assert announced(promises_of(facts), log) == log
     facts.disclosures.pop()
     log = logged(facts.disclosures)
-    assert announced(promised(facts), log) != log
+    assert announced(promises_of(facts), log) != log
 
 
 # -- studies ---------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from coterie.clustering import Outcome, Task, distinct_rows
 from coterie.clustering.rules import check_rules, grid_of
-from coterie.data import Table, gather, split
+from coterie.data import Blocks, gather, split
 from coterie.errors import InputError, ProtocolError
 from coterie.local.job import Job, Kept, Report, do
 from coterie.planning import check_plan, planned
@@ -190,7 +190,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             del self.feature_names_in_
         return self._fit(table, None)
 
-    def _fit(self, table: Table, names: list[str] | None) -> SecureKMeans:
+    def _fit(self, table: Blocks, names: list[str] | None) -> SecureKMeans:
         task, disclosed, starts = self._task(table, names)
         encoded = self._encoded(task, table)
         jobs = [Job(task), *(Job(task, block=block) for block in encoded)]
@@ -282,7 +282,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             jobs[0].kept_centers = self._kept.get(0, {}).get("centers")
         return _union_of_labels([report.outcome for report in self._run(jobs).values()], table.layout.n)
 
-    def _check_like_the_fit(self, table: Table, blocks: Sequence[Any]) -> None:
+    def _check_like_the_fit(self, table: Blocks, blocks: Sequence[Any]) -> None:
         """Do blocks to predict lie like those of the fit?"""
         if self.centers == "shared" and self.shares() and len(table.blocks) != self._parties:
             raise InputError(f"centres are shared among {self._parties} parties, but there are {len(blocks)} blocks")
@@ -341,7 +341,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             raise InputError('labels="revealed" is SVK-means, which needs partition="vertical"')
         check_plan(self.plan)
 
-    def _task(self, table: Table, names: list[str] | None) -> tuple[Task, list[Disclosure], list[tuple[int, ...]]]:
+    def _task(self, table: Blocks, names: list[str] | None) -> tuple[Task, list[Disclosure], list[tuple[int, ...]]]:
         n, d, k = table.layout.n, table.layout.d, int(self.n_clusters)
         if k > n:
             raise InputError(f"n_samples={n} should be >= n_clusters={k}; use fewer clusters")
@@ -403,7 +403,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             )
         return grid_of(encoding, self.resolution, int(self.least_cluster_size))
 
-    def _bounds(self, table: Table, columns: Sequence[str]) -> tuple[list[float], list[float], list[Disclosure]]:
+    def _bounds(self, table: Blocks, columns: Sequence[str]) -> tuple[list[float], list[float], list[Disclosure]]:
         """The public range of each column, and the disclosure that "auto" is."""
         d = table.layout.d
         if isinstance(self.bounds, str):
@@ -436,7 +436,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         return pairs[:, 0].tolist(), pairs[:, 1].tolist(), []
 
     @staticmethod
-    def _encoded(task: Task, table: Table) -> list[Ints]:
+    def _encoded(task: Task, table: Blocks) -> list[Ints]:
         return [
             task.encoding.encode(block, table.layout.own_columns(j + 1), f"party P{j + 1}: ")
             for j, block in enumerate(table.blocks)

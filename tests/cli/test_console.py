@@ -6,9 +6,10 @@ import msgspec
 import pytest
 
 from coterie.cli.console import Console, printable
-from coterie.study import agreement
-from coterie.study.agreement import load_study, signature_path
+from coterie.study import signatures
 from coterie.study.audit import Audit
+from coterie.study.signatures import signature_path
+from coterie.study.study_file import load_study
 from coterie.transport.certificates import create_credentials
 from tests.study.walk import SMALL, Cast, coterie
 
@@ -75,8 +76,8 @@ def test_files_of_others_are_shown_as_they_are_written(cast, tmp_path, monkeypat
     """A date of signing, an entry of a log, a field of a policy: whatever somebody may have put there."""
     path = signature_path(cast.study_file("alice"), "bob")
     genuine = path.read_text()
-    monkeypatch.setattr(agreement, "datetime", Clock)
-    agreement.sign_study(cast.study_file("bob"), cast.key("bob").read_text())
+    monkeypatch.setattr(signatures, "datetime", Clock)
+    signatures.sign_study(cast.study_file("bob"), cast.key("bob").read_text())
     path.write_bytes(signature_path(cast.study_file("bob"), "bob").read_bytes())
     said = coterie("study", "verify", cast.study_file("alice"))
     path.write_text(genuine)

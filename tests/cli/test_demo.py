@@ -8,10 +8,11 @@ import sys
 
 import pytest
 
-from coterie.cli import demo
+from coterie.cli import demo as command
 from coterie.cli.app import main
 from coterie.errors import InputError
 from coterie.report import paper
+from coterie.simulation import demo
 from tests.report.paper_example import broken, drawn, filled
 
 
@@ -31,8 +32,8 @@ def quick(monkeypatch, tmp_path):
             step("nothing")
             return make()
 
-        monkeypatch.setattr(demo, "computed", computed)
-        monkeypatch.setattr(paper, "page", lambda example: drawn(example.holds))
+        monkeypatch.setattr(demo, "compute_example", computed)
+        monkeypatch.setattr(paper, "make_page", lambda example: drawn(example.holds))
 
     with_example(filled)
     return with_example
@@ -87,7 +88,7 @@ def test_quiet_says_nothing(quick, capsys):
 
 def test_a_folder_of_an_earlier_demo_is_replaced(quick, tmp_path, capsys):
     assert ended("demo") == 0
-    demo.write_folder(tmp_path / "coterie-demo", {"old.png": b"old"})
+    command.write_folder(tmp_path / "coterie-demo", {"old.png": b"old"})
     assert ended("demo") == 0
     assert not (tmp_path / "coterie-demo" / "old.png").exists()
     assert [path.name for path in tmp_path.iterdir()] == ["coterie-demo"], "nothing is left beside it"
@@ -100,7 +101,7 @@ def test_what_no_demo_wrote_is_left_alone(quick, tmp_path, capsys, what):
         target.mkdir()
         (target / "thesis.txt").write_text("mine")
     elif what == "added":
-        demo.write_folder(target, {"index.html": b""})
+        command.write_folder(target, {"index.html": b""})
         (target / "thesis.txt").write_text("mine")
     elif what == "file":
         target.write_text("mine")
@@ -117,51 +118,16 @@ def test_what_no_demo_wrote_is_left_alone(quick, tmp_path, capsys, what):
 
 def test_a_folder_is_written_whole_or_not_at_all(tmp_path):
     with pytest.raises(InputError, match="cannot be written"):
-        demo.write_folder(tmp_path / "new", {"index.html": b"", "no/such/folder.png": b""})
+        command.write_folder(tmp_path / "new", {"index.html": b"", "no/such/folder.png": b""})
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_manifest_has_the_hash_of_every_file(tmp_path):
-    demo.write_folder(tmp_path / "new", {"index.html": b"abc"})
+    command.write_folder(tmp_path / "new", {"index.html": b"abc"})
     manifest = json.loads((tmp_path / "new" / "manifest.json").read_text())
     assert manifest["files"] == {
         "index.html": "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # of "abc", as in FIPS 180
     }
-
-
-# -- computing --------------------------------------------------------------------------------------------------------
-
-
-def test_rounds_are_counted_both_ways_and_are_no_more_than_the_paper_s():
-    found = list(demo.counted_rounds(lambda _: None, (2, 4)))
-    for one in found:
-        assert 0 < one.rounds <= one.with_dealing <= paper.ALGORITHMS[one.algorithm].rounds(one.k), one
-    assert {(one.algorithm, one.protocol, one.k) for one in found} == {
-        *((key, family, k) for key in paper.ITERATED for family in demo.FAMILIES for k in (2, 4)),
-        ("SHK secret", "onetime, all pairs", 4),
-        *((key, "securenn", 4) for key in ("ElementWiseMatMul", "MatDist", "LabelSamples")),
-        ("LabelSamples", "onetime", 4),
-    }
-
-
-def test_secure_runs_between_processes_give_the_centralised_result():
-    """Both partitions over TLS; what families do alike is tested elsewhere."""
-    steps = []
-    example = demo.computed(steps.append, ways=(demo.WAYS[0], demo.WAYS[3]), families=("onetime",), clusters=())
-    assert example.holds
-    assert [one.same for one in example.agreements] == [400] * 2
-    assert all(run.iterations == example.pooled.iterations for run in example.runs)
-    assert all(run.sent > 0 and run.traffic.rounds > 0 and run.disclosures for run in example.runs)
-    assert len(steps) == 1 + 2
-
-
-def test_the_progress_bar_knows_how_many_steps_there_are(monkeypatch):
-    steps = []
-    monkeypatch.setattr(demo, "_secure_run", lambda *_: None)
-    monkeypatch.setattr(demo, "_iteration", lambda *_: (1, 1))
-    monkeypatch.setattr(demo, "_parts", lambda _: [])
-    demo.computed(steps.append)
-    assert len(steps) + 1 == demo.STEPS
 
 
 def test_the_command_line_imports_nothing_heavy():

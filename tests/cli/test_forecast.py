@@ -11,7 +11,7 @@ import pytest
 
 from coterie import SecureKMeans
 from coterie.cli.app import main
-from coterie.cli.forecast import Study, figure, forecasts
+from coterie.cli.forecast import Study, draw_forecast, forecast_links
 from coterie.data import gather, split
 from coterie.errors import InputError
 from coterie.planning import even_layout, forecast, planned, sketch
@@ -55,7 +55,9 @@ def test_rounds_and_bytes_are_those_of_a_fit(shape, p):
     options = {"partition": partition, "counts": counts, "labels": labels}
     model = SecureKMeans(3, n_parties=p, bounds=[(-1, 1)] * 5, tol=0.01, random_state=1, **options).fit(X)
     assert model.n_iter_ < model.max_iter
-    said = forecasts(study(rows=300, columns=5, clusters=3, parties=p, iterations=model.n_iter_, **options))["loopback"]
+    said = forecast_links(study(rows=300, columns=5, clusters=3, parties=p, iterations=model.n_iter_, **options))[
+        "loopback"
+    ]
     assert said.bytes_sent == model.traffic_.bytes_sent
     assert said.rounds == model.traffic_.rounds
     assert said.rounds_per_iteration == model.traffic_.rounds_per_iteration
@@ -83,17 +85,19 @@ def test_data_are_taken_to_lie_as_a_fit_splits_them(partition, p):
 
 
 def test_time_grows_with_the_distance_with_rows_and_with_iterations():
-    few = forecasts(study())
+    few = forecast_links(study())
     assert few["loopback"].seconds < few["lan"].seconds < few["wan"].seconds
     for name, one in few.items():
         assert one.seconds >= 10 * one.seconds_per_iteration
-        more = forecasts(study(iterations=20))[name]
+        more = forecast_links(study(iterations=20))[name]
         assert more.seconds - one.seconds == pytest.approx(10 * one.seconds_per_iteration)
-        assert forecasts(study(rows=100_000))[name].seconds > one.seconds
+        assert forecast_links(study(rows=100_000))[name].seconds > one.seconds
 
 
 def test_labels_that_are_revealed_cost_less():
-    private, revealed = (forecasts(study(partition="vertical", labels=one))["wan"] for one in ("private", "revealed"))
+    private, revealed = (
+        forecast_links(study(partition="vertical", labels=one))["wan"] for one in ("private", "revealed")
+    )
     assert sum(revealed.bytes_per_iteration.values()) < sum(private.bytes_per_iteration.values())
 
 
@@ -113,7 +117,7 @@ def test_the_table_says_it_for_every_link(capsys):
     assert ended("-n", 10_000, "-d", 2, "-k", 4, "--iterations", 7) == 0
     out = capsys.readouterr().out
     lines = {line.split("  ")[0]: line for line in out.splitlines()}
-    said = forecasts(study(rows=10_000, columns=2, iterations=7))
+    said = forecast_links(study(rows=10_000, columns=2, iterations=7))
     rounds = [str(said[name].rounds_per_iteration) for name in ("loopback", "lan", "wan")]
     assert lines["rounds, an iteration"].split()[-3:] == rounds
     assert "time, 7 iterations" in lines
@@ -126,7 +130,8 @@ def test_the_table_says_it_for_every_link(capsys):
 def test_machines_get_every_number(capsys):
     assert ended("--json", "forecast", "-n", 1000, "-d", 4, "-k", 4, "--iterations", 10) == 0
     events = {event["event"]: event for event in map(json.loads, capsys.readouterr().out.splitlines())}
-    assert events["forecast"]["links"] == {name: msgspec.to_builtins(one) for name, one in forecasts(study()).items()}
+    found = forecast_links(study()).items()
+    assert events["forecast"]["links"] == {name: msgspec.to_builtins(one) for name, one in found}
     assert events["study"]["rows"] == 1000
 
 
@@ -139,14 +144,14 @@ def test_the_plot_is_a_picture(tmp_path, capsys):
 
 
 def test_the_plot_goes_over_rows_and_clusters():
-    drawn = figure(study())
+    drawn = draw_forecast(study())
     (time_by_rows, time_by_clusters), (bytes_by_rows, _) = np.array(drawn.axes).reshape(2, 2)
     for axes in (time_by_rows, time_by_clusters, bytes_by_rows):
         assert [line.get_label() for line in axes.lines[:3]] == ["one machine", "LAN", "WAN"]
     assert 1000 in time_by_rows.lines[0].get_xdata()
     assert 4 in time_by_clusters.lines[0].get_xdata()
     wan = dict(zip(time_by_rows.lines[2].get_xdata(), time_by_rows.lines[2].get_ydata()))
-    assert wan[1000] == forecasts(study())["wan"].seconds
+    assert wan[1000] == forecast_links(study())["wan"].seconds
 
 
 @pytest.mark.parametrize(
@@ -173,4 +178,4 @@ def test_what_cannot_be_forecast_is_refused_in_words(arguments, word, capsys):
 
 def test_a_range_without_end_is_refused():
     with pytest.raises(InputError, match="finite"):
-        forecasts(study(bounds=(0.0, float("inf"))))
+        forecast_links(study(bounds=(0.0, float("inf"))))

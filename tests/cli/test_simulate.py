@@ -10,8 +10,9 @@ import pytest
 
 from coterie.cli.app import main
 from coterie.cli.folders import check_folder
-from coterie.cli.simulate import MAKER, MARK, column_types, read, read_bounds
-from coterie.errors import DataError, InputError
+from coterie.cli.parsing import parse_file_bounds
+from coterie.cli.simulate import MAKER, MARK
+from coterie.errors import InputError
 from tests.report.examples import assert_stands_alone
 
 RANDOM = np.random.RandomState(3)
@@ -250,32 +251,9 @@ def test_which_folders_may_be_written(tmp_path, monkeypatch):
         check_folder(out, MARK, MAKER)
 
 
-# -- reading ---------------------------------------------------------------------------------------------------------
+# -- options ---------------------------------------------------------------------------------------------------------
 
 
 def test_bounds_by_hand():
-    assert read_bounds("age=0:120, a=b=-1:1e3,") == {"age": (0, 120), "a=b": (-1, 1000)}
-    assert read_bounds("") == {}
-
-
-def test_parquet_columns_by_type(tmp_path):
-    import duckdb
-
-    path = tmp_path / "odd [1]*.parquet"
-    duckdb.sql(
-        "COPY (SELECT 1::UTINYINT AS a, 2.5::DECIMAL(5, 2) AS b, 'x' AS c, true AS e, DATE '2020-01-01' AS f, "
-        f"3::HUGEINT AS g, 1.5::FLOAT AS h) TO '{path}' (FORMAT parquet)"
-    )
-    assert [name for name, numeric in column_types(path).items() if numeric] == ["a", "b", "g", "h"]
-    data = read(path, [], {})
-    assert data.names == ["a", "b", "g", "h"]
-    assert data.left_out == ["c", "e", "f"]
-    assert data.values.tolist() == [[1, 2.5, 3, 1.5]]
-
-
-def test_wanted_columns_come_in_the_order_asked_for(file):
-    data = read(file, ["mass", "age"], {})
-    assert data.names == ["mass", "age"]
-    assert data.left_out == []
-    with pytest.raises(DataError):
-        read(file, ["mass"], {"mass": (100.0, 200.0)})
+    assert parse_file_bounds("age=0:120, a=b=-1:1e3,") == {"age": (0, 120), "a=b": (-1, 1000)}
+    assert parse_file_bounds("") == {}

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from coterie.data import Column, read_rows, sorted_by_id
+from coterie.data import Wanted, read_rows, sort_by_id
 from coterie.errors import DataError, InputError
 
 pytest_plugins = ("tests.postgres",)
@@ -21,8 +21,8 @@ PASSWORD = "correct-horse-battery"
 SECRET = "713.90625"
 SECRET_TEXT = "Zaphod"
 HUGE = 1.7e308
-A = [Column("a", -HUGE, HUGE)]
-AB = [*A, Column("b", -HUGE, HUGE)]
+A = [Wanted("a", -HUGE, HUGE)]
+AB = [*A, Wanted("b", -HUGE, HUGE)]
 
 
 def refused(url, query, columns=A, id_column=None, *, kind=DataError):
@@ -57,7 +57,7 @@ def url(postgres_url):
 
 
 def test_by_hand(url):
-    rows = read_rows(url, [Column("b", 0, 9), Column("a", 0, 9)], "who", query="SELECT * FROM t WHERE who = 7;")
+    rows = read_rows(url, [Wanted("b", 0, 9), Wanted("a", 0, 9)], "who", query="SELECT * FROM t WHERE who = 7;")
     np.testing.assert_array_equal(rows.values, [[2.5, 0.1]])
     assert rows.values.dtype == np.float64
     assert rows.ids == ["7"]
@@ -77,7 +77,7 @@ def test_every_numeric_type_is_read(url, kind):
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=30))
 def test_doubles_arrive_bit_for_bit(url, values):
     given_rows = ", ".join(f"('{value!r}'::float8)" for value in values)
-    rows = read_rows(url, [Column("a", -math.inf, math.inf)], query=f"SELECT a FROM (VALUES {given_rows}) AS v(a)")
+    rows = read_rows(url, [Wanted("a", -math.inf, math.inf)], query=f"SELECT a FROM (VALUES {given_rows}) AS v(a)")
     np.testing.assert_array_equal(rows.values[:, 0].view(np.uint64), np.array(values).view(np.uint64))
 
 
@@ -100,7 +100,7 @@ def test_rows_keep_their_order_however_many(url):
 
 @pytest.mark.parametrize("name", ["two words", 'a""b', "select", "Größe", "a'b", "A"])
 def test_awkward_names(url, name):
-    rows = read_rows(url, [Column(name.replace('""', '"'), 0, 9)], query=f'SELECT 1 AS "{name}", 2 AS a')
+    rows = read_rows(url, [Wanted(name.replace('""', '"'), 0, 9)], query=f'SELECT 1 AS "{name}", 2 AS a')
     np.testing.assert_array_equal(rows.values, [[1.0]])
 
 
@@ -119,7 +119,7 @@ def test_awkward_names(url, name):
 )
 def test_values_that_are_wrong(url, value, words):
     query = f"SELECT 1 AS b, {value} AS a UNION ALL SELECT 2, 3 ORDER BY b DESC"
-    said = refused(url, query, [Column("b", 0, 9), Column("a", 0, 120)])
+    said = refused(url, query, [Wanted("b", 0, 9), Wanted("a", 0, 120)])
     assert "PostgreSQL database 'postgres' at 127.0.0.1, row 2 of the query's result, column 'a'" in said
     assert words in said
 
@@ -153,7 +153,7 @@ def test_types_that_are_ids(url, kind):
 def test_ids(url):
     rows = read_rows(url, A, "who", query="SELECT a, who FROM t ORDER BY who DESC")
     assert rows.ids == ["8", "7"]
-    assert sorted_by_id(rows)[0].ids == ["7", "8"]
+    assert sort_by_id(rows)[0].ids == ["7", "8"]
     assert read_rows(url, A, "s", query="SELECT a, s FROM t WHERE who = 7").ids == [SECRET_TEXT]
     assert "row 2 of the query's result, column 's': the id is missing" in refused(url, "SELECT a, s FROM t", A, "s")
     twice = f"SELECT 1 AS a, '{SECRET_TEXT}' AS s FROM generate_series(1, 2)"

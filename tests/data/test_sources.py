@@ -23,8 +23,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.data import Column, Rows, read_rows, sorted_by_id, write_labels
-from coterie.data.sources import NUMBERS, SETTINGS, _CsvFile, identifier, literal
+from coterie.data import Rows, Wanted, read_rows, sort_by_id, write_labels
+from coterie.data.csv_file import CsvFile
+from coterie.data.quoting import quote_name, quote_text
+from coterie.data.relations import NUMBER_TYPES, SETTINGS
 from coterie.errors import DataError, InputError
 
 #: Planted wherever a value is wrong. No message may hold it.
@@ -37,7 +39,7 @@ NO_NUMBERS = ["1_000", "1e5_0", "1_0.5", "+-1", "0x10", "１２", "١"]
 
 
 def column(name, low=-HUGE, high=HUGE):
-    return Column(name, low, high)
+    return Wanted(name, low, high)
 
 
 AB = [column("a"), column("b")]
@@ -104,8 +106,8 @@ def stored(kind, folder, names, values):
     parquet = parquet_file(folder, columns, "table.parquet")
     if kind == "parquet":
         return parquet
-    aliases = ", ".join(identifier(name) for name in names)
-    scan = f"read_parquet({literal(str(parquet))})"
+    aliases = ", ".join(quote_name(name) for name in names)
+    scan = f"read_parquet({quote_text(str(parquet))})"
     return duckdb_file(folder, f"CREATE TABLE t AS SELECT * FROM {scan} AS t({aliases})", name=path.name)
 
 
@@ -186,7 +188,7 @@ def test_wide_integers_become_the_nearest_double(integers):
     np.testing.assert_array_equal(rows.values[:, 0], [float(one) for one in integers])
 
 
-@pytest.mark.parametrize("kind", [*sorted(NUMBERS - {"BIGNUM"}), "DECIMAL(5,2)", "DECIMAL(38,9)"])
+@pytest.mark.parametrize("kind", [*sorted(NUMBER_TYPES - {"BIGNUM"}), "DECIMAL(5,2)", "DECIMAL(38,9)"])
 def test_every_numeric_type_is_read(tmp_path, kind):
     path = duckdb_file(tmp_path, f"CREATE TABLE t AS SELECT 1::{kind} AS a, 0::{kind} AS b")
     np.testing.assert_array_equal(read(path).values, [[1.0, 0.0]])
@@ -281,7 +283,7 @@ def test_a_query_on_csv_has_text_to_work_with(tmp_path):
 
 def test_rows_that_duckdb_would_lose_are_missed(tmp_path, monkeypatch):
     path = csv_file(tmp_path, "a,b\n1,2\n3,4\n")
-    monkeypatch.setattr(_CsvFile, "count", lambda self, width: 3)
+    monkeypatch.setattr(CsvFile, "count", lambda self, width: 3)
     assert "3 rows of data are in the file, but 2 would be read" in refused(path)
     assert "3 rows of data are in the file, but 2 would be read" in refused(path, query="FROM data")
 
@@ -342,7 +344,7 @@ def test_a_value_that_is_missing_in_csv(tmp_path, cell):
 def test_a_value_that_is_missing(tmp_path, kind, missing):
     path = parquet_file(tmp_path, [("a", [1.0, 2.0]), ("b", pyarrow.array([1.0, missing], from_pandas=False))])
     if kind == "duckdb":
-        path = duckdb_file(tmp_path, f"CREATE TABLE t AS FROM {literal(str(path))}")
+        path = duckdb_file(tmp_path, f"CREATE TABLE t AS FROM {quote_text(str(path))}")
     assert f"{path}, row 2, column 'b': the value is missing" in refused(path)
 
 
@@ -721,7 +723,7 @@ def test_a_moment_is_no_id(tmp_path):
 @given(st.lists(st.text(st.characters(exclude_categories=("Cs",))), min_size=1, unique=True))
 def test_the_common_order_is_that_of_the_bytes(ids):
     values = np.arange(float(len(ids)))[:, None]
-    rows, order = sorted_by_id(Rows(values, ids, "here"))
+    rows, order = sort_by_id(Rows(values, ids, "here"))
     assert rows.ids == sorted(ids, key=lambda text: text.encode())
     assert order.dtype == np.intp
     np.testing.assert_array_equal(rows.values, values[order])
@@ -732,14 +734,14 @@ def test_the_common_order_is_that_of_the_bytes(ids):
 def test_two_parties_agree_on_the_order(tmp_path):
     csv = csv_file(tmp_path, "who,a\n10,1\n9,2\nÄ,3\nz,4\n")
     parquet = parquet_file(tmp_path, [("a", [4, 2, 3, 1]), ("who", ["z", "9", "Ä", "10"])])
-    first, second = (sorted_by_id(read(path, A, "who"))[0] for path in (csv, parquet))
+    first, second = (sort_by_id(read(path, A, "who"))[0] for path in (csv, parquet))
     assert first.ids == second.ids == ["10", "9", "z", "Ä"]
     np.testing.assert_array_equal(first.values, second.values)
 
 
 def test_rows_without_ids_have_no_common_order(tmp_path):
     with pytest.raises(InputError, match="without an id column"):
-        sorted_by_id(read(csv_file(tmp_path, "a,b\n1,2\n")))
+        sort_by_id(read(csv_file(tmp_path, "a,b\n1,2\n")))
 
 
 # --- Besides ---
@@ -761,9 +763,9 @@ def test_files_are_read_without_pyarrow(tmp_path):
     parquet_file(tmp_path, [("a", [1.0]), ("b", [2.0])])
     code = (
         "import sys; sys.modules['pyarrow'] = None\n"
-        "from coterie.data import Column, read_rows, write_labels\n"
+        "from coterie.data import Wanted, read_rows, write_labels\n"
         "from pathlib import Path; import numpy as np\n"
-        "rows = read_rows('alice.parquet', [Column('a', 0, 9)])\n"
+        "rows = read_rows('alice.parquet', [Wanted('a', 0, 9)])\n"
         "write_labels(Path('labels.parquet'), np.zeros(1, np.int64), ['x'], 'who')\n"
         "sys.exit(int(rows.values[0, 0] != 1.0))"
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coterie.study import agreement, audit
+from coterie.study import audit, signatures
 from coterie.transport import channel
 from tests.fuzz import __main__ as driver
 from tests.fuzz.campaign import Campaign
@@ -49,7 +49,7 @@ def test_a_length_that_is_not_checked_is_found(material, monkeypatch):
 
 
 def test_a_signature_that_is_not_checked_is_found(material, monkeypatch):
-    monkeypatch.setattr(agreement, "signed_by", lambda *args: True)
+    monkeypatch.setattr(signatures, "signed_by", lambda *args: True)
     files = CAMPAIGNS["files"](material, 1)
     assert any("all signatures hold" in one.what for one in files.run(spread(files, 400)).findings)
 

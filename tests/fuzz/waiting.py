@@ -22,7 +22,8 @@ from coterie.study.session import meeting_of, same_participants
 from coterie.transport import HEADER_BYTES, Stamp
 from coterie.transport.certificates import create_credentials
 from coterie.transport.channel import CONTROL, Header
-from coterie.transport.meeting import MOST_LANES, PROBE
+from coterie.transport.hello import PROBE
+from coterie.transport.meeting import MOST_LANES
 from tests.fuzz.campaign import Campaign, Finding
 from tests.fuzz.material import no_pictures
 from tests.fuzz.troupe import Troupe

@@ -14,7 +14,7 @@ from coterie.clustering import Outcome, Task
 from coterie.data import gather, split
 from coterie.local.job import Job, do
 from coterie.local.threads import run_threads
-from coterie.report.facts import Column, Facts, Participant, facts_of
+from coterie.report.facts import ColumnFacts, Facts, Participant, facts_of
 from coterie.sharing import Disclosure
 from coterie.transport import Traffic, World
 from coterie.transport.metering import Tally
@@ -45,7 +45,7 @@ def by_hand(**more: Any) -> Facts:
         "when": "2025-01-02 03:04:05",
         "participants": PARTICIPANTS,
         "options": dict(OPTIONS),
-        "columns": [Column("iron", 0, 10), Column("zinc", -1, 1), Column("salt", 0, 1000)],
+        "columns": [ColumnFacts("iron", 0, 10), ColumnFacts("zinc", -1, 1), ColumnFacts("salt", 0, 1000)],
         "rows": {"alice": 4, "bob": 3},
         "n": 7,
         "k": 2,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
-from coterie.report import paper
-from coterie.report.paper import page
+from coterie.report import example as paper
+from coterie.report.paper import make_page
 from coterie.sharing import Disclosure
+from coterie.simulation.demo import make_example, make_points
 from coterie.transport import Traffic
 
 START = (376, 16, 365, 82)
@@ -35,7 +36,7 @@ def counted(ks=(2, 4)):
 @cache
 def alone():
     """All that needs no secure run."""
-    return paper.example(*paper.paper_points(), START)
+    return make_example(*make_points(), START)
 
 
 def filled():
@@ -62,4 +63,4 @@ def broken():
 @cache
 def drawn(holds):
     """The page of an example that holds, or of one that does not, drawn once."""
-    return page(filled() if holds else broken())
+    return make_page(filled() if holds else broken())

@@ -4,7 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from coterie.report.facts import Column, Facts, facts_of, rows_per_cluster, versions
+from coterie.report.facts import ColumnFacts, Facts, facts_of, rows_per_cluster, versions
 from tests.report.examples import PARTICIPANTS, by_hand, facts_of_small_run, small_run
 
 
@@ -30,7 +30,7 @@ def test_labels_are_counted_without_the_closed_ones():
 
 def test_horizontal_facts():
     facts = facts_of_small_run(1, "horizontal")
-    assert facts.columns == [Column(name, -20, 20) for name in "abce"]
+    assert facts.columns == [ColumnFacts(name, -20, 20) for name in "abce"]
     assert facts.rows == {"alice": 10, "bob": 10}
     assert facts.own_rows == [3, 7]
     assert facts.sizes is None

@@ -8,7 +8,9 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from coterie.report import paper
+from coterie.report import example as paper
+from coterie.report.paper import describe_runs
+from coterie.simulation import demo
 from tests.report.paper_example import broken, drawn, filled, secure_run
 
 
@@ -42,22 +44,22 @@ def words(html):
 
 
 def test_the_points_are_the_paper_s():
-    points, blob, bobs = paper.paper_points()
+    points, blob, bobs = demo.make_points()
     assert points.shape == (400, 2)
     assert bobs.sum() == (~bobs).sum() == 200
     assert np.bincount(blob).tolist() == [100] * 4
-    for b, mean in enumerate(paper.MEANS):
+    for b, mean in enumerate(demo.MEANS):
         assert np.abs(points[blob == b].mean(axis=0) - mean).max() < 0.4
         assert np.abs(points[blob == b].std(axis=0) - 1).max() < 0.25
-    assert np.bincount(blob[~bobs], minlength=4).tolist() == list(paper.ALICES)
-    (low, high), _ = paper.BOUNDS
+    assert np.bincount(blob[~bobs], minlength=4).tolist() == list(demo.ALICES)
+    (low, high), _ = demo.BOUNDS
     assert low < points.min() < points.max() < high
-    assert np.array_equal(points, paper.paper_points()[0])
+    assert np.array_equal(points, demo.make_points()[0])
 
 
 def test_alice_alone_gets_it_wrong_and_all_points_together_right(example):
     def right(labels):
-        return int((paper.matched(labels, example.blob)[labels] == example.blob).sum())
+        return int((paper.match_clusters(labels, example.blob)[labels] == example.blob).sum())
 
     assert right(example.pooled.labels) == 400
     assert right(example.by_rows.labels) < 300
@@ -69,7 +71,7 @@ def test_clusters_are_named_so_that_most_points_are_right():
     """By hand: cluster 0 is mostly blob 2, cluster 2 blob 0; cluster 3 has one point, of blob 0, and is left with 3."""
     labels = np.array([0, 0, 0, 1, 2, 2, 3])
     blob = np.array([2, 2, 1, 1, 0, 0, 0])
-    assert paper.matched(labels, blob).tolist() == [2, 1, 0, 3]
+    assert paper.match_clusters(labels, blob).tolist() == [2, 1, 0, 3]
 
 
 def test_the_paper_s_table():
@@ -93,16 +95,16 @@ def test_agreement_counts_labels_and_measures_centres():
     shifted = paper.Found(np.array([0, 1, 1]), reference.centers + np.array([[0, 0], [0, 0.0005]]))
     far = paper.Found(reference.labels, reference.centers + np.array([[0.002, 0], [0, 0]]))
     other = paper.Found(np.array([0, 1, 0]), reference.centers)
-    assert paper.agreement(shifted, reference) == (3, 3, pytest.approx(0.0005))
-    assert paper.agreement(shifted, reference).holds
-    assert not paper.agreement(far, reference).holds
-    assert paper.agreement(other, reference) == (2, 3, 0)
-    assert not paper.agreement(other, reference).holds
+    assert paper.compare(shifted, reference) == (3, 3, pytest.approx(0.0005))
+    assert paper.compare(shifted, reference).holds
+    assert not paper.compare(far, reference).holds
+    assert paper.compare(other, reference) == (2, 3, 0)
+    assert not paper.compare(other, reference).holds
 
 
 def test_clusters_are_not_renamed_to_make_them_agree():
     reference = paper.Found(np.array([0, 1]), np.array([[0.0], [1.0]]))
-    assert not paper.agreement(paper.Found(np.array([1, 0]), np.array([[1.0], [0.0]])), reference).holds
+    assert not paper.compare(paper.Found(np.array([1, 0]), np.array([[1.0], [0.0]])), reference).holds
 
 
 def test_an_example_holds_only_if_every_run_agrees():
@@ -185,6 +187,6 @@ def test_families_that_disclose_different_things_are_told_apart(example):
     found = example.runs[0].found
     alike = filled()
     alike.runs = [secure_run(found), secure_run(found, protocol="securenn")]
-    assert [name for name, _ in paper.disclosed(alike)] == ["SHK-means by rows"]
+    assert [name for name, _ in describe_runs(alike)] == ["SHK-means by rows"]
     alike.runs[1] = secure_run(found, protocol="securenn", log=[])
-    assert [name for name, _ in paper.disclosed(alike)] == ["SHK-means by rows, onetime", "SHK-means by rows, securenn"]
+    assert [name for name, _ in describe_runs(alike)] == ["SHK-means by rows, onetime", "SHK-means by rows, securenn"]

@@ -4,17 +4,10 @@ from itertools import product
 
 import pytest
 
+from coterie.report.formats import format_bytes, format_duration, format_value, join_names
+from coterie.report.glossary import PROTOCOL_PURPOSES, explain_option
+from coterie.report.log import WHAT, describe_log
 from coterie.report.promises import Options, promises
-from coterie.report.words import (
-    PROTOCOLS,
-    WHAT,
-    duration,
-    enumerated,
-    meaning,
-    number,
-    size,
-    told,
-)
 from coterie.sharing import Disclosure
 from tests.report.examples import OPTIONS, small_run
 
@@ -190,7 +183,7 @@ def test_what_is_promised_is_what_runs_log():
 
 def test_equal_entries_become_one_sentence():
     log = [Disclosure("stop bit", ("depot", *PARTIES), "go on?", i) for i in (1, 2, 3)]
-    (line,) = told(log, "depot", PARTIES)
+    (line,) = describe_log(log, "depot", PARTIES)
     assert line.sentence == (
         "Everybody, the helper included, learnt one bit: whether the centres moved so little that the run stops."
     )
@@ -199,7 +192,7 @@ def test_equal_entries_become_one_sentence():
 
 def test_restarts_open_more_often_than_there_are_iterations():
     log = [Disclosure("stop bit", ("depot", *PARTIES), "go on?", i) for i in (1, 2, 1)]
-    (line,) = told(log, "depot", PARTIES)
+    (line,) = describe_log(log, "depot", PARTIES)
     assert (line.when, line.times) == ("in iterations 1 to 2, over all starts", 3)
 
 
@@ -212,7 +205,7 @@ def test_recipients_and_details():
         Disclosure("bounds", ("depot", *PARTIES), "auto"),
         Disclosure("debugging", ("bob",), "why not", 4),
     ]
-    lines = told(log, "depot", PARTIES)
+    lines = describe_log(log, "depot", PARTIES)
     assert [line.sentence for line in lines] == [
         "alice learnt the cluster of each row of which it holds values: 1 row.",
         "alice and bob learnt the cluster of each row of which they hold values: 12,345 rows.",
@@ -228,36 +221,36 @@ def test_recipients_and_details():
 
 def test_two_parties_are_named():
     log = [Disclosure("inertia", ("a", "b"), "result")]
-    assert told(log, "h", ["a", "b"])[0].to == "a and b"
+    assert describe_log(log, "h", ["a", "b"])[0].to == "a and b"
 
 
 # -- options, numbers ------------------------------------------------------------------------------------------------
 
 
 def test_options_have_meanings():
-    assert all(meaning(option, value) for option, value in OPTIONS.items())
-    assert meaning("unheard of", "x") == ""
+    assert all(explain_option(option, value) for option, value in OPTIONS.items())
+    assert explain_option("unheard of", "x") == ""
 
 
 def test_counted_protocols_have_meanings():
     for protocol in ("onetime", "securenn"):
         _, outcomes = small_run("horizontal", protocol=protocol)
-        assert set(outcomes[1].traffic.by_protocol) <= set(PROTOCOLS)
+        assert set(outcomes[1].traffic.by_protocol) <= set(PROTOCOL_PURPOSES)
 
 
 def test_lists():
-    assert [enumerated(list(names)) for names in ("", "a", "ab", "abc")] == ["", "a", "a and b", "a, b and c"]
+    assert [join_names(list(names)) for names in ("", "a", "ab", "abc")] == ["", "a", "a and b", "a, b and c"]
 
 
 def test_sizes():
     cases = {0: "0 bytes", 999: "999 bytes", 1000: "1 kB", 999_499: "999 kB", 999_900: "1 MB", 31_600_000: "31.6 MB"}
-    assert {count: size(count) for count in cases} == cases
-    assert size(5e15) == "5e+03 TB"
+    assert {count: format_bytes(count) for count in cases} == cases
+    assert format_bytes(5e15) == "5e+03 TB"
 
 
 def test_durations():
     cases = {0.0123: "12.3 ms", 0.9999: "1 s", 3.44: "3.44 s", 59.99: "1 min 0 s", 320: "5 min 20 s", 7500: "2 h 5 min"}
-    assert {seconds: duration(seconds) for seconds in cases} == cases
+    assert {seconds: format_duration(seconds) for seconds in cases} == cases
 
 
 @pytest.mark.parametrize(
@@ -272,4 +265,4 @@ def test_durations():
     ],
 )
 def test_numbers_are_as_fine_as_matters(value, span, text):
-    assert number(value, span) == text
+    assert format_value(value, span) == text

@@ -9,8 +9,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from coterie.report.facts import Column, Facts, Participant
-from coterie.report.write import MOST_POINTS, write_report
+from coterie.report.facts import ColumnFacts, Facts, Participant
+from coterie.report.views import MOST_POINTS
+from coterie.report.write import write_report
 from tests.report.examples import (
     LABELS,
     VALUES,
@@ -83,7 +84,7 @@ def test_hostile_names_are_words_and_nothing_else(tmp_path):
     facts = by_hand(
         title=HOSTILE,
         study=HOSTILE,
-        columns=[Column(HOSTILE, 0, 10), Column("$b$", -1, 1), Column("</style>", 0, 1000)],
+        columns=[ColumnFacts(HOSTILE, 0, 10), ColumnFacts("$b$", -1, 1), ColumnFacts("</style>", 0, 1000)],
         center_columns=[HOSTILE, "$b$", "</style>"],
         participants=[
             Participant("depot", "helper"),
@@ -136,7 +137,7 @@ def test_all_clusters_closed(tmp_path):
 def test_rounded_sizes_and_centres_are_called_so(tmp_path):
     facts = by_hand(suppressed=[False, False], least=3, sizes=[3, 6])
     facts.options["sizes"] = "rounded"
-    facts.columns = [Column("iron", 0, 10, None, 0.25), *facts.columns[1:]]
+    facts.columns = [ColumnFacts("iron", 0, 10, None, 0.25), *facts.columns[1:]]
     page = written(tmp_path, facts, VALUES, LABELS)
     assert "rows in all, rounded" in page.text
     assert "centres rounded to" in page.text
@@ -170,7 +171,7 @@ def test_many_rows_are_sampled(tmp_path):
 
 
 def test_more_columns_than_clusters_are_written_across(tmp_path):
-    columns = [Column(f"c{l}", 0, 1) for l in range(70)]
+    columns = [ColumnFacts(f"c{l}", 0, 1) for l in range(70)]
     centers = np.full((2, 70), 0.25).tolist()
     facts = by_hand(columns=columns, center_columns=[c.name for c in columns], centers=centers)
     page = written(tmp_path, facts, np.random.RandomState(0).uniform(0, 1, (4, 70)), LABELS)

@@ -42,7 +42,7 @@ SENDERS: dict[tuple[str, str], str] = {
     ("transport/metering.py", "send tell post abort inner"): "counts, and keeps to the protocol",
     ("transport/recording.py", "send tell post abort inner"): "remembers, for tests",
     ("transport/tls.py", "send"): "a socket",
-    ("transport/meeting.py", "sendall"): "sockets, before a channel exists",
+    ("transport/door.py", "sendall"): "sockets, before a channel exists",
     ("transport/hello.py", "sendall"): "sockets, before a channel exists",
     ("transport/links.py", "send"): "sockets of a link that is slowed down, for measurements",
 }

@@ -13,20 +13,11 @@ import pytest
 import tomli_w
 
 from coterie.errors import InputError, StudyError
-from coterie.study.agreement import (
-    SECTIONS,
-    Signature,
-    create_study,
-    load_study,
-    section_hashes,
-    sign_study,
-    signature_path,
-    statement,
-    study_hash,
-    verify_signatures,
-    write_study,
-)
+from coterie.study.agreement import SECTIONS, section_hashes, study_hash
 from coterie.study.identity import create_identity, load_identity, load_key, sign
+from coterie.study.signatures import Signature, sign_study, signature_path, verify_signatures
+from coterie.study.statement import state_disclosures
+from coterie.study.study_file import create_study, load_study, write_study
 from tests.study.walk import SMALL, Cast, coterie
 
 VERTICAL = (
@@ -255,7 +246,7 @@ def test_values_that_make_another_valid_study(signed):
     shown = msgspec.structs.replace(study.disclosures, counts="revealed")
     looser = msgspec.structs.replace(study, disclosures=shown)
     looser = msgspec.structs.replace(
-        looser, disclosures=msgspec.structs.replace(shown, statement=statement(looser)),
+        looser, disclosures=msgspec.structs.replace(shown, statement=state_disclosures(looser)),
         clustering=msgspec.structs.replace(study.clustering, seed=5),
     )  # fmt: skip
     signed.unlink()

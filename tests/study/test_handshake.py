@@ -15,10 +15,11 @@ from coterie import __version__
 from coterie.clustering import distinct_rows
 from coterie.errors import CoterieError, DataError, FrameError, PeerLost, PolicyError, StudyError
 from coterie.study import handshake
-from coterie.study.agreement import create_study, statement
 from coterie.study.checkpoint import Mark
 from coterie.study.handshake import Agreed, Greeting, agree_on_run, card_of, compare_cards, greeting
 from coterie.study.identity import create_identity
+from coterie.study.statement import state_disclosures
+from coterie.study.study_file import create_study
 from coterie.transport import World, memory_channels
 from coterie.transport.links import Link
 
@@ -44,7 +45,7 @@ def changed(study, section: str, **fields):
     study = msgspec.structs.replace(
         study, **{section: msgspec.structs.replace(getattr(study, section), **fields)}
     )  # fmt: skip
-    shown = msgspec.structs.replace(study.disclosures, statement=statement(study))
+    shown = msgspec.structs.replace(study.disclosures, statement=state_disclosures(study))
     return msgspec.structs.replace(study, disclosures=shown)
 
 

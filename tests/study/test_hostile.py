@@ -32,16 +32,17 @@ from coterie.clustering import distinct_rows
 from coterie.errors import CoterieError, DataError, FrameError, PolicyError, StudyError, TransportError
 from coterie.planning import planned
 from coterie.study import handshake
-from coterie.study.agreement import Study, create_study, load_study, study_hash
+from coterie.study.agreement import Study, study_hash
 from coterie.study.handshake import MOST_ROWS, Greeting, Proposal, agree_on_run, greeting
 from coterie.study.identity import create_identity
 from coterie.study.policy import MOST_LEAST, load_policy
 from coterie.study.prepare import hello_session
+from coterie.study.study_file import create_study, load_study
 from coterie.transport import HEADER_BYTES, Stamp, World, memory_channels
 from coterie.transport.certificates import Credentials, create_credentials
 from coterie.transport.channel import CONTROL, Header, Heartbeat, Letter, Refusal, decode_control, encode_control
+from coterie.transport.hello import PROBE
 from coterie.transport.links import Link
-from coterie.transport.meeting import PROBE
 from coterie.transport.tls import Inbox, Outbox
 from tests.study.walk import SMALL, Cast, wait_until
 from tests.transport.fuzz import BOMBS, fuzzed

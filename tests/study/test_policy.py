@@ -13,11 +13,11 @@ import tomli_w
 
 from coterie.errors import PolicyError
 from coterie.study import session
-from coterie.study.agreement import create_study
 from coterie.study.identity import create_identity
 from coterie.study.policy import Policy, check_least, check_policy, check_rows, load_policy
 from coterie.study.prepare import prepare
 from coterie.study.run import run_study
+from coterie.study.study_file import create_study
 from tests.study.walk import SMALL, Cast, coterie
 
 

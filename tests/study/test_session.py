@@ -13,11 +13,13 @@ import pytest
 
 from coterie.errors import DataError, InputError, PeerLost, PeerUnreachable
 from coterie.study import run
-from coterie.study.agreement import statement, study_hash, write_study
+from coterie.study.agreement import study_hash
 from coterie.study.predict import predict_rows
 from coterie.study.prepare import prepare
 from coterie.study.run import run_study
 from coterie.study.session import Voice, meeting_of
+from coterie.study.statement import state_disclosures
+from coterie.study.study_file import write_study
 from tests.study.walk import BRIEF, SMALL, Cast, coterie
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
@@ -157,7 +159,7 @@ def with_another_study(cast: Cast, name: str, section: str, **fields) -> None:
     other = msgspec.structs.replace(
         study, **{section: msgspec.structs.replace(getattr(study, section), **fields)}
     )  # fmt: skip
-    shown = msgspec.structs.replace(other.disclosures, statement=statement(other))
+    shown = msgspec.structs.replace(other.disclosures, statement=state_disclosures(other))
     other = msgspec.structs.replace(other, disclosures=shown)
     folder = cast.folder / "other"
     folder.mkdir()

@@ -33,12 +33,13 @@ import numpy as np
 import tomli_w
 
 from coterie.cli.app import main
-from coterie.study.agreement import Study, load_study
+from coterie.study.agreement import Study
 from coterie.study.audit import verify_audit
 from coterie.study.predict import predict_rows
 from coterie.study.prepare import Orders
 from coterie.study.run import run_study
 from coterie.study.session import Voice
+from coterie.study.study_file import load_study
 
 __all__ = ["BRIEF", "SMALL", "Cast", "Said", "coterie", "free_addresses", "read_parquet", "wait_until"]
 

@@ -8,7 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from coterie.transport import HEADER_BYTES, Stamp, World
 from coterie.transport.channel import CONTROL, Header, decode_control, encode_control
-from coterie.transport.meeting import Listener, Meeting, probe
+from coterie.transport.door import Listener
+from coterie.transport.meeting import Meeting
+from coterie.transport.visits import probe
 from tests.transport.network import DUEL, close_all, credentials, peer_of, raw_dial, read_exactly
 
 #: The same two, in another session.
@@ -54,7 +56,7 @@ def waiting_meeting(patience=10.0, timeout=20.0, **more):
 
 def dialled(met: Meeting, first: bytes) -> ssl.SSLSocket:
     """The rogue, with its own certificate, connects to an honest party and says something first."""
-    sock = raw_dial(met.listener.host, met.listener.port, credentials("Rogue"))
+    sock = raw_dial(met.door.listener.host, met.door.listener.port, credentials("Rogue"))
     sock.sendall(first)
     return sock
 

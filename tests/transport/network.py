@@ -22,7 +22,9 @@ from coterie.errors import FrameError
 from coterie.transport import HEADER_BYTES, Channel, Stamp, World
 from coterie.transport.certificates import Credentials, create_credentials
 from coterie.transport.channel import CONTROL, Header, Heartbeat, dtype_code, encode_control
-from coterie.transport.meeting import Listener, Peer, connect_lanes
+from coterie.transport.door import Listener
+from coterie.transport.hello import Peer
+from coterie.transport.meeting import connect_lanes
 from coterie.transport.tls import TlsChannel
 
 #: The session of the rogue (rank 0) and the honest party (rank 1).
@@ -63,6 +65,11 @@ def wait_until(done: Callable[[], bool], what: str, within: float = 60.0) -> Non
 
 def peer_of(listener: Listener, name: str) -> Peer:
     return Peer(listener.host, listener.port, credentials(name).certificate)
+
+
+def connect(*arguments: Any, **more: Any) -> TlsChannel:
+    """One lane to every peer."""
+    return connect_lanes(1, *arguments, **more)[0]
 
 
 def connecting(

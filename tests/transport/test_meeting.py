@@ -29,7 +29,7 @@ from coterie.errors import (
     WrongSession,
     WrongType,
 )
-from coterie.transport import HEADER_BYTES, World, meeting
+from coterie.transport import HEADER_BYTES, World, door
 from coterie.transport.certificates import Credentials, certificate_name
 from coterie.transport.channel import (
     CONTROL,
@@ -44,7 +44,9 @@ from coterie.transport.channel import (
     Stamp,
     decode_control,
 )
-from coterie.transport.meeting import PROBE, Listener, Meeting, Peer, connect
+from coterie.transport.door import Listener
+from coterie.transport.hello import PROBE, Peer, context
+from coterie.transport.meeting import Meeting
 from coterie.transport.tls import Inbox
 from tests.support import world
 from tests.transport.fuzz import BOMBS, fuzzed
@@ -63,6 +65,7 @@ from tests.transport.network import (
     EXPECTED,
     attempt,
     close_all,
+    connect,
     connecting,
     credentials,
     duel,
@@ -212,8 +215,9 @@ def test_hundreds_of_hellos_with_anything_wrong():
                 header = Header.unpack(read_exactly(sock, HEADER_BYTES), "Honest")
                 message = decode_control(read_exactly(sock, header.length), "Honest") if header.length else None
                 answers[type(message).__name__, getattr(message, "busy", None)] += 1
-            assert met.error is None or (isinstance(met.error, FrameError) and met.error.peer == "Rogue")
-            met.error = None
+            error = met.register.error
+            assert error is None or (isinstance(error, FrameError) and error.peer == "Rogue")
+            met.register.error = None
         assert ask(mine) == b""
     assert answers["Refusal", False] > 200, answers
 
@@ -229,7 +233,7 @@ def test_who_comes_twice_waits_until_the_first_is_gone():
             again = pool.submit(hold_and_connect, 0, [rogues, mine])
             with pytest.raises(TimeoutError):
                 again.result(0.7)
-            assert busy.error is None
+            assert busy.register.error is None
         first.close()
         back = pool.submit(hold_and_connect, 1, [rogues, Listener(mine.host, mine.port)])
         channels = [again.result(20), back.result(20)]
@@ -238,7 +242,7 @@ def test_who_comes_twice_waits_until_the_first_is_gone():
 
 def test_who_is_gone_before_it_is_answered_can_come_again(monkeypatch):
     """A peer says hello and is killed. The one that is started in its place is let in, not told that it is in."""
-    honest, here, gone = meeting.hello, threading.Event(), []
+    honest, here, gone = door.hello, threading.Event(), []
 
     def reset_first(*args: object) -> bytes:
         here.wait(20)
@@ -248,11 +252,11 @@ def test_who_is_gone_before_it_is_answered_can_come_again(monkeypatch):
             sock.close()
         return honest(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(meeting, "hello", reset_first)
+    monkeypatch.setattr(door, "hello", reset_first)
     with waiting_meeting() as (met, _, future):
         gone.append(dialled(met, hello(DUEL, 0, 1)))
         here.set()
-        wait_until(lambda: not gone and not met.guests, "the end of the first")
+        wait_until(lambda: not gone and not met.door.guests, "the end of the first")
         with dialled(met, hello(DUEL, 0, 1)) as again:
             header = Header.unpack(read_exactly(again, HEADER_BYTES), "Honest")
             assert (header.kind, header.length) == (CONTROL, 0), "a hello, and no refusal"
@@ -304,7 +308,10 @@ def one_of_two_is_there(patience=1.0, timeout=20.0):
     with ThreadPoolExecutor(2) as pool, contextlib.closing(listeners[0]), held(1, listeners, world(2), patience) as met:
         listening = pool.submit(raw_accept, listeners[0], credentials("P0"))
         future = pool.submit(met.connect, [0], None, timeout)
-        with listening.result(20) as ear, raw_dial(met.listener.host, met.listener.port, credentials("P0")) as mouth:
+        with (
+            listening.result(20) as ear,
+            raw_dial(met.door.listener.host, met.door.listener.port, credentials("P0")) as mouth,
+        ):
             read_exactly(ear, HEADER_BYTES)
             ear.sendall(hello(world(2), 0, 1))
             mouth.sendall(hello(world(2), 0, 1))
@@ -445,8 +452,8 @@ def test_a_peer_that_does_nothing_but_beat_does_not_stop_the_clock():
 def inbox(patience=1.0):
     """The honest party's end of one connection, and the socket at the rogue's."""
     there, here = socket.socketpair()
-    client, server = (meeting.context(False, credentials("Rogue"), [credentials("Honest").certificate]),
-                      meeting.context(True, credentials("Honest"), [credentials("Rogue").certificate]))  # fmt: skip
+    client, server = (context(False, credentials("Rogue"), [credentials("Honest").certificate]),
+                      context(True, credentials("Honest"), [credentials("Rogue").certificate]))  # fmt: skip
     with ThreadPoolExecutor(1) as pool:
         wrapped = pool.submit(client.wrap_socket, there)
         made = Inbox(server.wrap_socket(here, server_side=True), DUEL, 0, 1, 0, patience)
@@ -551,18 +558,18 @@ def test_a_peer_that_is_asked_shows_its_card():
     with contextlib.closing(rogues), held(1, [rogues, mine], card=lambda: b"the card") as met:
         for _ in range(3):
             assert ask(mine) == b"the card"
-        assert met.taken == set()
-        assert met.error is None
+        assert met.register.taken == set()
+        assert met.register.error is None
 
 
 def test_a_peer_that_waits_or_is_busy_can_be_asked():
     with waiting_meeting(card=lambda: b"the card") as (met, rogues, future):
-        assert ask(met.listener) == b"the card"
+        assert ask(met.door.listener) == b"the card"
         with raw_accept(rogues, credentials("Rogue")) as ear, dialled(met, hello(DUEL, 0, 1)) as mouth:
             read_exactly(ear, HEADER_BYTES)
             ear.sendall(hello(DUEL, 0, 1))
             channel = future.result(20)[0]
-            assert ask(met.listener) == b"the card"
+            assert ask(met.door.listener) == b"the card"
             mouth.sendall(frame(Note(True)))
             assert channel.hear(0) is True
 
@@ -575,7 +582,7 @@ def test_who_only_checks_takes_part_in_nothing():
             with dialled(met, hello(DUEL, 0, 1, lane)) as sock:
                 assert read_control(sock) == Refusal(True, "it only checks who is there")
         assert ask(mine) == b"the card"
-        assert (met.error, met.taken) == (None, set())
+        assert (met.register.error, met.register.taken) == (None, set())
 
 
 def test_nobody_there_to_ask():
@@ -591,7 +598,7 @@ def test_a_stranger_is_not_told_who_is_there():
     with contextlib.closing(rogues), held(1, [rogues, mine], card=lambda: b"the card") as met:
         with pytest.raises(AuthenticationError):
             ask(mine, own="Stranger")
-        assert met.error is None
+        assert met.register.error is None
         assert ask(mine) == b"the card"
 
 
@@ -668,12 +675,12 @@ def issued(by: Credentials, name: str) -> Credentials:
 def test_a_certificate_that_a_participant_has_issued_is_not_the_participant_s(name):
     """Trusted certificates sign themselves, and could sign others: OpenSSL may be content; the pin is not."""
     with waiting_meeting() as (met, rogues, future):
-        with raw_dial(met.listener.host, met.listener.port, issued(credentials("Rogue"), name)) as sock:
+        with raw_dial(met.door.listener.host, met.door.listener.port, issued(credentials("Rogue"), name)) as sock:
             sock.sendall(hello(DUEL, 0, 1))
             with contextlib.suppress(ssl.SSLError):
                 assert sock.recv(1) == b""
         assert not future.done()
-        assert met.error is None
+        assert met.register.error is None
         refused = contextlib.suppress(ssl.SSLError, ConnectionError)  # with TLS tickets of the rogue's unread, a reset
         with refused, raw_accept(rogues, issued(credentials("Rogue"), name)) as ear:
             assert ear.recv(1) == b""  # not even a hello
@@ -698,7 +705,7 @@ def test_who_is_refused_by_tls_hears_it_every_time():
 def test_two_meet_while_strangers_storm_the_door(monkeypatch):
     """Connections come as fast as they can be made, and none says anything: each is in the way of the others."""
     first, second = connecting(DUEL, timeout=20.0)
-    monkeypatch.setattr(meeting, "CROWD", 8)
+    monkeypatch.setattr(door, "CROWD", 8)
     doors = [call.keywords["listener"] for call in (first, second)]
     over = threading.Event()
 
@@ -731,7 +738,7 @@ def test_two_meet_while_strangers_storm_the_door(monkeypatch):
 
 def test_no_more_than_a_crowd_is_attended_to(monkeypatch):
     rogues, mine = Listener(), Listener()
-    monkeypatch.setattr(meeting, "CROWD", 4)
+    monkeypatch.setattr(door, "CROWD", 4)
     before = set(threading.enumerate())
     with contextlib.closing(rogues), held(1, [rogues, mine]) as met, contextlib.ExitStack() as strangers:
         for _ in range(40):
@@ -741,7 +748,7 @@ def test_no_more_than_a_crowd_is_attended_to(monkeypatch):
             read_exactly(sock, HEADER_BYTES)
         greeting = [t for t in set(threading.enumerate()) - before if t.name == "coterie-greet"]
         assert len(greeting) <= 4
-        assert len(met.guests) <= 4
+        assert len(met.door.guests) <= 4
 
 
 def test_guests_that_are_gone_leave_nothing(monkeypatch):
@@ -765,12 +772,12 @@ def test_guests_that_are_gone_leave_nothing(monkeypatch):
                     sock.sendall(raw)
         assert ask(mine) == b""  # who comes last: all others have been attended to
         deadline = time.monotonic() + 10
-        while (met.guests or open_handles() - handles) and time.monotonic() < deadline:
+        while (met.door.guests or open_handles() - handles) and time.monotonic() < deadline:
             time.sleep(0.02)
-        assert not met.guests
+        assert not met.door.guests
         assert open_handles() <= handles
-        assert met.thread.is_alive()
-        assert met.error is None
+        assert met.door.thread.is_alive()
+        assert met.register.error is None
     assert not raised
 
 
@@ -778,7 +785,7 @@ def test_a_host_without_threads_or_sockets_to_spare_goes_on_when_there_are_some(
     rogues, mine = Listener(), Listener()
     with contextlib.closing(rogues), held(1, [rogues, mine], card=lambda: b"the card") as met:
         short = [RuntimeError("can't start new thread"), OSError(24, "Too many open files")]
-        attend = met._attend
+        attend = met.door._attend
 
         def scarce(plain):
             if short:
@@ -787,7 +794,7 @@ def test_a_host_without_threads_or_sockets_to_spare_goes_on_when_there_are_some(
                 raise problem
             attend(plain)
 
-        monkeypatch.setattr(met, "_attend", scarce)
+        monkeypatch.setattr(met.door, "_attend", scarce)
         for _ in range(2):
             with contextlib.suppress(OSError, PeerUnreachable):
                 ask(mine)
@@ -803,7 +810,7 @@ def test_closing_a_meeting_sends_guests_away_and_can_be_done_twice():
         socket.create_connection((mine.host, mine.port), timeout=5) as guest,
     ):
         deadline = time.monotonic() + 10
-        while not met.guests and time.monotonic() < deadline:
+        while not met.door.guests and time.monotonic() < deadline:
             time.sleep(0.01)
         met.close()
         met.close()

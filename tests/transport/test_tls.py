@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from coterie.errors import AuthenticationError, PeerLost, PeerUnreachable, WrongSession
-from coterie.transport import HEADER_BYTES, Metered, World, meeting
+from coterie.transport import HEADER_BYTES, Metered, World, dialler, door
 from coterie.transport.certificates import create_credentials
 from coterie.transport.channel import CONTROL, Header, decode_control
-from coterie.transport.meeting import Listener, connect
+from coterie.transport.door import Listener
 from tests.support import world
 from tests.transport.network import (
     DUEL,
@@ -26,6 +26,7 @@ from tests.transport.network import (
     attempt,
     beating,
     close_all,
+    connect,
     connecting,
     credentials,
     duel,
@@ -270,7 +271,8 @@ def test_a_peer_that_does_not_dial_is_unreachable():
 
 def test_a_peer_that_listens_and_does_not_answer_is_unreachable(monkeypatch):
     """Its port is open and its process is not yet there, or hangs; its certificate is not in question."""
-    monkeypatch.setattr(meeting, "HANDSHAKE", 0.5)
+    for side in (dialler, door):
+        monkeypatch.setattr(side, "HANDSHAKE", 0.5)
     with waiting_for_a_peer(timeout=0.5) as (_, _, future):
         error = future.exception()
     assert isinstance(error, PeerUnreachable), error
@@ -279,7 +281,8 @@ def test_a_peer_that_listens_and_does_not_answer_is_unreachable(monkeypatch):
 
 def test_a_peer_that_answers_late_but_in_time_is_waited_for(monkeypatch):
     """The time to connect in is `timeout`, however short a single handshake may be."""
-    monkeypatch.setattr(meeting, "HANDSHAKE", 1.0)
+    for side in (dialler, door):
+        monkeypatch.setattr(side, "HANDSHAKE", 1.0)
     first, second = connecting(DUEL, timeout=10.0)
     with ThreadPoolExecutor(1) as pool:
         early = pool.submit(second)

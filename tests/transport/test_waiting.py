@@ -14,7 +14,10 @@ import pytest
 from coterie.errors import PeerLost, PeerUnreachable
 from coterie.transport import HEADER_BYTES
 from coterie.transport.channel import Note, Refusal
-from coterie.transport.meeting import Listener, Meeting, Peer, decline
+from coterie.transport.door import Listener
+from coterie.transport.hello import Peer
+from coterie.transport.meeting import Meeting
+from coterie.transport.visits import decline
 from tests.support import world
 from tests.transport.meetings import (
     OTHER,
@@ -50,9 +53,9 @@ def test_who_asks_about_another_study_is_answered_and_ends_nothing():
     rogues, mine = Listener(), Listener()
     with contextlib.closing(rogues), held(1, [rogues, mine], card=lambda: b"the card") as met:
         assert ask(mine, in_world=OTHER) == b"the card"
-        assert (met.error, met.asked) == (None, set())
+        assert (met.register.error, met.register.asked) == (None, set())
         assert ask(mine) == b"the card"
-        wait_until(lambda: met.asked == {0}, "being asked")
+        wait_until(lambda: met.register.asked == {0}, "being asked")
 
 
 def test_a_hello_of_another_session_ends_nothing():
@@ -62,7 +65,7 @@ def test_a_hello_of_another_session_ends_nothing():
             for lane in (0, 5, 0xFFFE):
                 with dialled(met, hello(OTHER, 0, 1, lane)) as sock:
                     assert read_control(sock) == Refusal(True, "it takes part in another study")
-        assert (met.error, met.taken) == (None, set())
+        assert (met.register.error, met.register.taken) == (None, set())
         with raw_accept(rogues, credentials("Rogue")) as ear, dialled(met, hello(DUEL, 0, 1)) as mouth:
             read_exactly(ear, HEADER_BYTES)
             ear.sendall(hello(DUEL, 0, 1))
@@ -85,7 +88,7 @@ def test_a_peer_that_takes_part_in_another_study_is_waited_for_and_people_see_wh
             future = pool.submit(met.connect, [0], None, 60.0, waiting)
             assert reason.wait(20), told
             assert not future.done()
-            assert elsewhere.error is None
+            assert elsewhere.register.error is None
         again = pool.submit(hold_and_connect, 0, [Listener(rogues.host, rogues.port), mine], 60.0)
         close_all([future.result(60)[0], again.result(60)])
 
@@ -102,7 +105,7 @@ def test_a_peer_that_is_in_is_not_judged_by_what_else_comes_in_its_name():
         channel = future.result(20)[0]
         with dialled(met, versioned(hello(DUEL, 0, 1), 2)) as sock:
             assert not read_control(sock).busy
-        assert met.error is None
+        assert met.register.error is None
         mouth.sendall(frame(Note(True)))
         assert channel.hear(0) is True
 
@@ -195,7 +198,7 @@ def declined_by(rank, listeners, in_world=DUEL):
 
 def test_who_declines_is_not_waited_for():
     with waiting_meeting(timeout=60.0) as (met, rogues, future):
-        declined_by(0, [rogues, met.listener])
+        declined_by(0, [rogues, met.door.listener])
         error = future.exception(20)
     assert isinstance(error, PeerLost), error
     assert error.peer == "Rogue"
@@ -234,8 +237,8 @@ def test_a_run_that_is_under_way_is_not_ended_by_a_refusal_to_take_part():
         read_exactly(ear, HEADER_BYTES)
         ear.sendall(hello(DUEL, 0, 1))
         channel = future.result(20)[0]
-        declined_by(0, [rogues, met.listener])
-        assert met.error is None
+        declined_by(0, [rogues, met.door.listener])
+        assert met.register.error is None
         mouth.sendall(frame(Note(True)))
         assert channel.hear(0) is True
 
@@ -244,19 +247,19 @@ def test_declining_another_study_or_while_others_only_check_ends_nothing():
     rogues, mine = Listener(), Listener()
     with contextlib.closing(rogues), held(1, [rogues, mine], lanes=0) as checks:
         declined_by(0, [rogues, mine])
-        assert checks.error is None
+        assert checks.register.error is None
     with waiting_meeting() as (met, rogues, future):
-        declined_by(0, [rogues, met.listener], OTHER)
-        assert met.error is None
+        declined_by(0, [rogues, met.door.listener], OTHER)
+        assert met.register.error is None
         met.close()
         assert isinstance(future.exception(20), PeerLost)
 
 
 def test_a_stranger_cannot_decline_in_a_peer_s_name():
     with waiting_meeting() as (met, rogues, future):
-        peers = [peer_of(rogues, "Rogue"), peer_of(met.listener, "Honest")]
+        peers = [peer_of(rogues, "Rogue"), peer_of(met.door.listener, "Honest")]
         decline(DUEL, 0, credentials("Stranger"), peers, 10.0)
-        assert met.error is None
+        assert met.register.error is None
         met.close()
         assert isinstance(future.exception(20), PeerLost)
 

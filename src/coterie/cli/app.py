@@ -59,7 +59,7 @@ def main(arguments: list[str] | None = None) -> Any:
     no_core_files()
     given = sys.argv[1:] if arguments is None else arguments
     console = Console(json="--json" in given)
-    common = [word for word in given if word in COMMON]  # wherever they stand
+    common = [word for word in given if word in COMMON]  # allowed anywhere
     try:
         code = app([*common, *(word for word in given if word not in COMMON)], standalone_mode=False)
     except typer.Abort:
@@ -85,7 +85,7 @@ def _failed(console: Console, text: str, code: int) -> int:
         return console.error(text, code)
     except OSError:
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        for stream in (1, 2):  # so that what is left in their buffers does not fail again, and with another exit code
+        for stream in (1, 2):  # else flushing them fails again, with another exit code
             os.dup2(nowhere, stream)
         return code
 

@@ -6,34 +6,35 @@ from typing import Any
 
 import msgspec
 
-from coterie.cli.people import participants, shown_participants
+from coterie.cli.people import list_participants, show_participants
 from coterie.clustering import Layout, Task
 from coterie.clustering.rules import grid_of
 from coterie.errors import InputError
 from coterie.planning import forecast, planned
 from coterie.planning.sketch import even_layout
+from coterie.report.formats import format_bytes, format_duration, join_names
 from coterie.report.promises import Options, promises
-from coterie.report.words import duration, enumerated, size
 from coterie.ring import FixedPoint, fractional_bits
-from coterie.study.agreement import Study, output_rules, study_hash
+from coterie.study.agreement import Study, study_hash
 from coterie.study.policy import LEAST
+from coterie.study.statement import state_output_rules
 from coterie.transport.links import LINKS
 
-__all__ = ["explained"]
+__all__ = ["explain_study"]
 
 
-def explained(study: Study, rows: int, iterations: int) -> tuple[str, dict[str, Any]]:
+def explain_study(study: Study, rows: int, iterations: int) -> tuple[str, dict[str, Any]]:
     """The text, and what machines get: the promises and the forecast."""
     todo, names = study.clustering, study.names
-    told = promises(expected(study))
+    told = promises(expect_options(study))
     lines = [
         f"{study.study.name}, hash {study_hash(study)}",
         "",
         "WHO TAKES PART",
-        *shown_participants(study),
+        *show_participants(study),
         "",
         "WHAT IS COMPUTED",
-        f"k-means with {todo.clusters} clusters over {len(study.data.columns)} columns of {enumerated(names[1:])}, "
+        f"k-means with {todo.clusters} clusters over {len(study.data.columns)} columns of {join_names(names[1:])}, "
         f"partitioned {'by rows' if todo.partition == 'horizontal' else 'by columns'}; protocol {todo.protocol}; at "
         f"most {todo.max_iter} iterations; {todo.restarts} {'start' if todo.restarts == 1 else 'starts'} from public "
         f"row numbers (seed {todo.seed}); columns are "
@@ -43,17 +44,17 @@ def explained(study: Study, rows: int, iterations: int) -> tuple[str, dict[str, 
         held = f", held by {column.holder}" if column.holder else ""
         step = f", multiples of {column.resolution:g}" if column.resolution else ""
         lines.append(f"  - {column.name}: between {column.low:g} and {column.high:g}{step}{held}")
-    lines += ["", "WHICH CLUSTERS ARE OPENED", *_listed(output_rules(study)), f"  - {_assumed(study)}"]
-    lines += ["", "WHAT IS DISCLOSED WHILE IT RUNS", *_listed(told.during), "", "WHAT IS DISCLOSED AT THE END"]
+    lines += ["", "WHICH CLUSTERS ARE OPENED", *_bullets(state_output_rules(study)), f"  - {_policies(study)}"]
+    lines += ["", "WHAT IS DISCLOSED WHILE IT RUNS", *_bullets(told.during), "", "WHAT IS DISCLOSED AT THE END"]
     for name, learnt in told.at_end.items():
-        lines += [f"to {name}:", *_listed(learnt)]
+        lines += [f"to {name}:", *_bullets(learnt)]
     for head, sentences in (
         ("WHAT NOBODY LEARNS", told.nobody),
         ("WHAT EVERYBODY KNOWS", told.public),
         ("WHAT THIS RESTS ON", told.assumptions),
         ("WHAT IS NOT PROTECTED", told.not_protected),
     ):
-        lines += ["", head, *_listed(sentences)]
+        lines += ["", head, *_bullets(sentences)]
     lines += ["", f"WHAT IT WILL COST, with {rows:,} rows in all and {iterations} iterations"]
     costs: dict[str, Any] = {}
     try:
@@ -63,13 +64,13 @@ def explained(study: Study, rows: int, iterations: int) -> tuple[str, dict[str, 
     except InputError as error:
         lines.append(f"  - no forecast: {error}")
     return "\n".join(lines), {
-        "participants": participants(study),
+        "participants": list_participants(study),
         "promises": msgspec.to_builtins(told),
         "forecast": costs,
     }
 
 
-def expected(study: Study) -> Options:
+def expect_options(study: Study) -> Options:
     """What the promises follow from, if every party has the default policy; revealed counts and labels do not go with
     its least cluster size, so these need policies that switch it off. A weaker rule on contributions that the study
     names is taken to be named by every policy, too: nobody is told of more protection than there may be."""
@@ -95,8 +96,8 @@ def expected(study: Study) -> Options:
     )
 
 
-def _assumed(study: Study) -> str:
-    options = expected(study)
+def _policies(study: Study) -> str:
+    options = expect_options(study)
     if not options.ruled:
         return (
             "What follows is for policies that switch the least cluster size off (least_cluster_size = 1): others "
@@ -111,7 +112,7 @@ def _assumed(study: Study) -> str:
     )
 
 
-def _listed(sentences: list[str]) -> list[str]:
+def _bullets(sentences: list[str]) -> list[str]:
     return [f"  - {sentence}" for sentence in sentences]
 
 
@@ -126,7 +127,7 @@ def _forecast(study: Study, rows: int, iterations: int, link: str) -> dict[str, 
         layout = even_layout("horizontal", rows, d, parties)
     else:
         layout = Layout("vertical", rows, d, columns=tuple(tuple(study.own_columns(j + 1)) for j in range(parties)))
-    encoding, options = FixedPoint(tuple(low), tuple(high), study.column_names, f, scaled), expected(study)
+    encoding, options = FixedPoint(tuple(low), tuple(high), study.column_names, f, scaled), expect_options(study)
     task = Task(
         todo.protocol,
         todo.clusters,
@@ -154,7 +155,8 @@ def _forecast(study: Study, rows: int, iterations: int, link: str) -> dict[str, 
 
 def _cost(link: str, cost: dict[str, Any]) -> str:
     about = {"lan": "1 Gbit/s, 0.5 ms round trip", "wan": "100 Mbit/s, 40 ms round trip"}[link]
+    party, helper, memory = (format_bytes(cost[name]) for name in ("bytes_by_party", "bytes_by_helper", "memory"))
     return (
-        f"{link.upper()} ({about}): about {duration(cost['seconds'])}, {cost['rounds']:,} rounds; a party sends "
-        f"{size(cost['bytes_by_party'])}, the helper {size(cost['bytes_by_helper'])}; {size(cost['memory'])} of memory"
+        f"{link.upper()} ({about}): about {format_duration(cost['seconds'])}, {cost['rounds']:,} rounds; a party sends "
+        f"{party}, the helper {helper}; {memory} of memory"
     )

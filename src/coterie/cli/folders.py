@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from coterie.errors import InputError
 
-__all__ = ["check_folder"]
+__all__ = ["check_folder", "write_mark"]
 
 
 def check_folder(out: Path, mark: str, maker: str) -> Path:
@@ -21,6 +22,11 @@ def check_folder(out: Path, mark: str, maker: str) -> Path:
     if target.is_dir() and {path.name for path in target.iterdir()} - _written(target, mark, maker):
         raise InputError(f"--out: {out} holds something that `{maker}` did not write; name another folder")
     return target
+
+
+def write_mark(path: Path, maker: str, fields: dict[str, Any]) -> None:
+    """Write the file that marks its folder as written by `maker`. Among the fields, `files` names what is in it."""
+    path.write_bytes(msgspec.json.format(msgspec.json.encode({"made_by": maker, **fields})) + b"\n")
 
 
 def _written(folder: Path, mark: str, maker: str) -> set[str]:

@@ -12,6 +12,7 @@ import msgspec
 import typer
 
 from coterie.cli.console import Console
+from coterie.cli.parsing import parse_range
 from coterie.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from coterie.planning import Forecast
     from coterie.transport.links import Link
 
-__all__ = ["Study", "figure", "forecast", "forecasts"]
+__all__ = ["Study", "draw_forecast", "forecast", "forecast_links"]
 
 #: More rows than this are a matter of hours, and of more memory than a forecast should take.
 MOST_ROWS = 100_000_000
@@ -73,17 +74,17 @@ def forecast(
             f"default, or measure a small run with coterie simulate --protocol {protocol}"
         )
     if rows > MOST_ROWS:
-        raise InputError(f"forecasts go up to {MOST_ROWS:,} rows, not {rows:,}")
+        raise InputError(f"forecast_links go up to {MOST_ROWS:,} rows, not {rows:,}")
     if plot is not None and plot.suffix.lower() != ".png":
         raise InputError(f"--plot writes a PNG; {plot} is not called one")
-    study = Study(rows, columns, clusters, parties, partition, counts, labels, _range(bounds), iterations)
-    _show(console, study, forecasts(study))
+    study = Study(rows, columns, clusters, parties, partition, counts, labels, _parse_bounds(bounds), iterations)
+    _show(console, study, forecast_links(study))
     if plot is not None:
-        _write(plot, figure(study))
+        _write(plot, draw_forecast(study))
         console.say(f"The plot: {plot}", "plot", path=str(plot))
 
 
-def forecasts(study: Study) -> dict[str, Forecast]:
+def forecast_links(study: Study) -> dict[str, Forecast]:
     """The forecast for each link, with the plan that suits it."""
     from coterie.planning import even_layout, planned, sketch
     from coterie.planning import forecast as forecast_of
@@ -97,14 +98,11 @@ def forecasts(study: Study) -> dict[str, Forecast]:
     }
 
 
-def _range(text: str) -> tuple[float, float]:
-    from coterie.data.numbers import parse_number
-
+def _parse_bounds(text: str) -> tuple[float, float]:
     try:
-        low, high = (parse_number(end) for end in text.split(":"))
+        return parse_range(text)
     except ValueError:
         raise InputError(f"--bounds {text!r} is no range; write it as low:high, such as 0:120") from None
-    return low, high
 
 
 # -- what it says -----------------------------------------------------------------------------------------------------
@@ -113,7 +111,7 @@ def _range(text: str) -> tuple[float, float]:
 def _show(console: Console, study: Study, found: dict[str, Forecast]) -> None:
     from rich.table import Table
 
-    from coterie.report.words import duration, size
+    from coterie.report.formats import format_bytes, format_duration
     from coterie.transport.links import LINKS
 
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -126,19 +124,19 @@ def _show(console: Console, study: Study, found: dict[str, Forecast]) -> None:
 
     every = [found[name] for name in NAMES]
     row("bandwidth", [_speed(LINKS[name]) for name in NAMES])
-    row("round trip", [duration(LINKS[name].round_trip) for name in NAMES])
-    row("time, an iteration", [duration(one.seconds_per_iteration) for one in every])
-    row(f"time, {study.iterations} iterations", [duration(one.seconds) for one in every])
+    row("round trip", [format_duration(LINKS[name].round_trip) for name in NAMES])
+    row("time, an iteration", [format_duration(one.seconds_per_iteration) for one in every])
+    row(f"time, {study.iterations} iterations", [format_duration(one.seconds) for one in every])
     row("rounds, an iteration", [str(one.rounds_per_iteration) for one in every])
     row("rounds, in all", [f"{one.rounds:,}" for one in every])
-    row("a party sends, an iteration", [size(_most(one.bytes_per_iteration)) for one in every])
-    row("a party sends, in all", [size(_most(one.bytes_sent)) for one in every])
-    row("the helper sends, an iteration", [size(one.bytes_per_iteration["P0"]) for one in every])
-    row("the helper sends, in all", [size(one.bytes_sent["P0"]) for one in every])
-    row("memory of a party", [size(_most(one.memory)) for one in every])
-    row("memory of the helper", [size(one.memory["P0"]) for one in every])
+    row("a party sends, an iteration", [format_bytes(_most(one.bytes_per_iteration)) for one in every])
+    row("a party sends, in all", [format_bytes(_most(one.bytes_sent)) for one in every])
+    row("the helper sends, an iteration", [format_bytes(one.bytes_per_iteration["P0"]) for one in every])
+    row("the helper sends, in all", [format_bytes(one.bytes_sent["P0"]) for one in every])
+    row("memory of a party", [format_bytes(_most(one.memory)) for one in every])
+    row("memory of the helper", [format_bytes(one.memory["P0"]) for one in every])
     options = study._asdict() | {"protocol": "onetime"}
-    console.say(f"{_described(study)}, and a helper; protocol onetime\n", "study", **options)
+    console.say(f"{_describe(study)}, and a helper; protocol onetime\n", "study", **options)
     console.show(table, "forecast", links={name: msgspec.to_builtins(one) for name, one in found.items()})
     console.say(
         "\nRounds and bytes are exact, if it takes so many iterations and the plan is the one for the link; TLS adds\n"
@@ -147,7 +145,7 @@ def _show(console: Console, study: Study, found: dict[str, Forecast]) -> None:
     )
 
 
-def _described(study: Study) -> str:
+def _describe(study: Study) -> str:
     sizes = f"{study.rows:,} rows, {study.columns} columns, {study.clusters} clusters, {study.parties} parties"
     return f"{sizes}, {study.partition}, sizes {study.counts}, labels {study.labels}"
 
@@ -165,16 +163,16 @@ def _speed(link: Link) -> str:
 # -- the plot ---------------------------------------------------------------------------------------------------------
 
 
-def figure(study: Study) -> Figure:
+def draw_forecast(study: Study) -> Figure:
     """Time and bytes of a whole run, over the number of rows and over the number of clusters."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter
 
-    from coterie.report.words import duration, size
+    from coterie.report.formats import format_bytes, format_duration
 
     rows, clusters = _around_rows(study), _around_clusters(study)
-    by_rows = [forecasts(study._replace(rows=n)) for n in rows]
-    by_clusters = [forecasts(study._replace(clusters=k)) for k in clusters]
+    by_rows = [forecast_links(study._replace(rows=n)) for n in rows]
+    by_clusters = [forecast_links(study._replace(clusters=k)) for k in clusters]
     drawn = Figure(figsize=(9, 6.6), layout="constrained")
     axes: Any = drawn.subplots(2, 2, sharey="row")
     inks = {"loopback": "#5d646d", "lan": "#0072b2", "wan": "#e69f00"}
@@ -198,10 +196,10 @@ def figure(study: Study) -> Figure:
         axes[line, 0].xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes[0, 0].set_ylabel(f"time of {study.iterations} iterations", fontsize=9)
     axes[1, 0].set_ylabel("sent, by all together", fontsize=9)
-    axes[0, 0].yaxis.set_major_formatter(FuncFormatter(lambda value, _: duration(value)))
-    axes[1, 0].yaxis.set_major_formatter(FuncFormatter(lambda value, _: size(value)))
+    axes[0, 0].yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_duration(value)))
+    axes[1, 0].yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_bytes(value)))
     axes[0, 0].legend(fontsize=8, frameon=False)
-    drawn.suptitle(f"dotted: {_described(study)}", fontsize=9)
+    drawn.suptitle(f"dotted: {_describe(study)}", fontsize=9)
     return drawn
 
 

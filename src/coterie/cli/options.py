@@ -18,7 +18,7 @@ __all__ = [
     "Query",
     "Stall",
     "StudyFile",
-    "Table",
+    "TableName",
     "Wait",
 ]
 
@@ -28,7 +28,7 @@ Data = Annotated[
     str | None,
     typer.Option("--data", help="Your data: a CSV, Parquet or DuckDB file, or postgresql://…; none at the helper."),
 ]
-Table = Annotated[str | None, typer.Option("--table", help="The table, in a DuckDB file.")]
+TableName = Annotated[str | None, typer.Option("--table", help="The table, in a DuckDB file.")]
 Query = Annotated[str | None, typer.Option("--query", help="A SELECT, for DuckDB and PostgreSQL.")]
 Out = Annotated[Path, typer.Option("--out", "-o", help="The folder for the results: a new or an empty one.")]
 PolicyFile = Annotated[Path | None, typer.Option("--policy", help="Your policy; policy.toml beside the key.")]

@@ -6,10 +6,10 @@ from typing import Any
 
 from coterie.study.agreement import Study
 
-__all__ = ["participants", "shown_participants"]
+__all__ = ["list_participants", "show_participants"]
 
 
-def participants(study: Study) -> list[dict[str, Any]]:
+def list_participants(study: Study) -> list[dict[str, Any]]:
     """For machines."""
     return [
         {
@@ -22,9 +22,9 @@ def participants(study: Study) -> list[dict[str, Any]]:
     ]
 
 
-def shown_participants(study: Study) -> list[str]:
+def show_participants(study: Study) -> list[str]:
     """Lines for people. A name proves nothing: the fingerprint is what to compare, by telephone or in person."""
     return [
         f"  - {one['name']} ({one['role']}) at {one['address']}, fingerprint {one['fingerprint']}"
-        for one in participants(study)
+        for one in list_participants(study)
     ]

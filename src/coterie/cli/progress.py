@@ -11,7 +11,7 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from coterie.cli.console import Console
-from coterie.report.words import duration, size
+from coterie.report.formats import format_bytes, format_duration
 from coterie.study.session import Voice
 
 __all__ = ["Progress"]
@@ -58,8 +58,8 @@ class Progress(Voice):
         pace = (time.monotonic() - self.first) / self.done
         left = pace * (most - iteration)
         text = (
-            f"iteration {iteration}{f' of start {start + 1}' if start else ''}, {size(sent)} sent, "
-            f"{duration(pace)} an iteration, at most {duration(left)} left"
+            f"iteration {iteration}{f' of start {start + 1}' if start else ''}, {format_bytes(sent)} sent, "
+            f"{format_duration(pace)} an iteration, at most {format_duration(left)} left"
         )
         self._show(text, "iteration", start=start, iteration=iteration, sent=sent, seconds=pace, at_most_left=left)
 
@@ -70,4 +70,4 @@ class Progress(Voice):
 
     def _drawn(self) -> Spinner:
         waited = time.monotonic() - self.began
-        return Spinner("dots", Text(f"{self.line} ({duration(waited)})"))
+        return Spinner("dots", Text(f"{self.line} ({format_duration(waited)})"))

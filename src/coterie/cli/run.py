@@ -19,7 +19,7 @@ from coterie.cli.options import (
     Query,
     Stall,
     StudyFile,
-    Table,
+    TableName,
     Wait,
 )
 from coterie.errors import InputError
@@ -32,7 +32,7 @@ __all__ = ["predict", "preflight", "run"]
 RESULTS, LABELS = Path("results"), Path("predictions")
 
 
-def _checked(orders: Orders) -> Orders:
+def _check(orders: Orders) -> Orders:
     if orders.patience <= 0 or orders.wait < 0:
         raise InputError("--timeout and --wait are seconds: --timeout more than 0, --wait at least 0")
     if orders.stall is not None and not orders.stall > 0:
@@ -45,7 +45,7 @@ def run(
     study: StudyFile,
     key: Key,
     data: Data = None,
-    table: Table = None,
+    table: TableName = None,
     query: Query = None,
     out: Out = RESULTS,
     policy: PolicyFile = None,
@@ -69,7 +69,7 @@ def run(
     from coterie.study.run import run_study
 
     console: Console = context.obj
-    orders = _checked(
+    orders = _check(
         Orders(
             study, key, data, table, query, out, policy, audit, state,
             listen=listen, wait=wait, patience=timeout, restart=restart, stall=stall,
@@ -86,7 +86,7 @@ def predict(
     key: Key,
     model: Annotated[Path | None, typer.Option("--model", help="Your model: results/model.json.")] = None,
     data: Data = None,
-    table: Table = None,
+    table: TableName = None,
     query: Query = None,
     out: Out = LABELS,
     policy: PolicyFile = None,
@@ -102,7 +102,7 @@ def predict(
     from coterie.study.prepare import Orders
 
     console: Console = context.obj
-    orders = _checked(
+    orders = _check(
         Orders(
             study, key, data, table, query, out, policy, audit,
             model=model, listen=listen, wait=wait, patience=timeout, stall=stall,
@@ -118,7 +118,7 @@ def preflight(
     study: StudyFile,
     key: Key,
     data: Data = None,
-    table: Table = None,
+    table: TableName = None,
     query: Query = None,
     policy: PolicyFile = None,
     listen: Listen = None,
@@ -138,7 +138,7 @@ def preflight(
         console.say(f"{mark} {finding.what}: {finding.text}", "check", what=finding.what, fine=finding.fine)
 
     orders = Orders(study, key, data, table, query, policy=policy, listen=listen, wait=wait, patience=timeout)
-    found = check(_checked(orders), told)
+    found = check(_check(orders), told)
     unseen = [finding.what for finding in found if finding.fine is None]
     rest = f"; {', '.join(unseen)} could not be checked yet" if unseen else ""
     console.say(f"ready to run{rest}", "ready", unseen=unseen)

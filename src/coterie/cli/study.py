@@ -8,68 +8,19 @@ from typing import Annotated
 import typer
 
 from coterie.cli.console import Console, printable
-from coterie.cli.people import participants, shown_participants
-from coterie.data.numbers import parse_number
+from coterie.cli.parsing import parse_bounds, parse_pairs, parse_resolution
+from coterie.cli.people import list_participants, show_participants
 from coterie.errors import InputError
-from coterie.study.agreement import (
-    MOST_ROWS,
-    create_study,
-    load_study,
-    section_hashes,
-    sign_study,
-    study_hash,
-    verify_signatures,
-    write_study,
-)
+from coterie.study.agreement import MOST_ROWS, section_hashes, study_hash
 from coterie.study.identity import load_identity, load_key
 from coterie.study.policy import check_policy, load_policy
+from coterie.study.signatures import sign_study, verify_signatures
+from coterie.study.study_file import create_study, load_study, write_study
 
 __all__ = ["app"]
 
 app = typer.Typer(help="What you agree on: one file that all participants sign.", no_args_is_help=True)
 File = Annotated[Path, typer.Argument(help="The study file.")]
-
-
-def _pairs(option: str, text: str) -> dict[str, str]:
-    """NAME=VALUE,NAME=VALUE; a value may go on with further names: alice=age,height,bob=income."""
-    found: dict[str, str] = {}
-    last = None
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        name, equals, value = part.partition("=")
-        if equals:
-            last = name
-            if name in found:
-                raise InputError(f"{option} names {name!r} twice")
-            found[name] = value
-        elif option == "--holds" and last is not None:
-            found[last] += f",{part}"
-        else:
-            raise InputError(f"{option}: {part!r} is not NAME=VALUE")
-    return found
-
-
-def _bounds(text: str) -> dict[str, tuple[float, float]]:
-    bounds = {}
-    for name, value in _pairs("--bounds", text).items():
-        low, colon, high = value.partition(":")
-        try:
-            bounds[name] = (parse_number(low), parse_number(high))
-        except ValueError:
-            raise InputError(f"--bounds: {name}={value} is not {name}=LOW:HIGH") from None
-        if not colon:
-            raise InputError(f"--bounds: {name}={value} is not {name}=LOW:HIGH")
-    return bounds
-
-
-def read_resolution(text: str) -> dict[str, float]:
-    """Steps of columns, such as age=1,income=100."""
-    found = {}
-    for name, value in _pairs("--resolution", text).items():
-        try:
-            found[name] = parse_number(value)
-        except ValueError:
-            raise InputError(f"--resolution: {name}={value} is not {name}=STEP") from None
-    return found
 
 
 @app.command("create")
@@ -111,7 +62,7 @@ def create(
     """Write a study file. It needs no editing: everybody signs it as it is."""
     console: Console = context.obj
     holders: dict[str, str] = {}
-    for party_name, held in _pairs("--holds", holds).items():
+    for party_name, held in parse_pairs("--holds", holds).items():
         for column in filter(None, held.split(",")):
             if column in holders:
                 raise InputError(f"--holds: column {column!r} is held by both {holders[column]} and {party_name}")
@@ -123,10 +74,10 @@ def create(
         clusters=clusters,
         partition=partition,
         columns=[column.strip() for column in columns.split(",") if column.strip()],
-        bounds=_bounds(bounds),
+        bounds=parse_bounds(bounds),
         holds=holders,
         id_column=id_,
-        resolution=read_resolution(resolution),
+        resolution=parse_resolution(resolution),
         most_rows=most_rows,
         least_cluster_size=least_cluster_size,
         contribution=contribution,
@@ -159,11 +110,11 @@ def explain(
     iterations: Annotated[int, typer.Option("--iterations", help="For the forecast: how many iterations.")] = 20,
 ) -> None:
     """Say in plain words what a study computes, what everybody learns, what it rests on and what it will cost."""
-    from coterie.cli.explain import explained
+    from coterie.cli.explain import explain_study
 
     console: Console = context.obj
     loaded = load_study(study)
-    text, fields = explained(loaded, rows, iterations)
+    text, fields = explain_study(loaded, rows, iterations)
     console.say(text, "explanation", hash=study_hash(loaded), **fields)
 
 
@@ -184,11 +135,11 @@ def sign(
     check_policy(rules, loaded, loaded.names[rank], called)
     path = sign_study(study, text)
     console.say(
-        "\n".join(["participants:", *shown_participants(loaded), f"signed: send {path} to all other participants"]),
+        "\n".join(["participants:", *show_participants(loaded), f"signed: send {path} to all other participants"]),
         "signed",
         path=str(path),
         name=loaded.names[rank],
-        participants=participants(loaded),
+        participants=list_participants(loaded),
     )
 
 
@@ -201,10 +152,10 @@ def verify(context: typer.Context, study: File) -> None:
     lines = [f"{name} signed on {printable(signature.signed)}" for name, signature in signatures.items()]
     valid = f"all {len(lines)} signatures are valid; hash {study_hash(loaded)}"
     console.say(
-        "\n".join(["participants:", *shown_participants(loaded), *lines, valid]),
+        "\n".join(["participants:", *show_participants(loaded), *lines, valid]),
         "verified",
         hash=study_hash(loaded),
         sections=section_hashes(loaded),
-        participants=participants(loaded),
+        participants=list_participants(loaded),
         signed={name: signature.signed for name, signature in signatures.items()},
     )

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from coterie.clustering import Layout, Partition
 from coterie.errors import InputError
 
-__all__ = ["Table", "gather", "split"]
+__all__ = ["Blocks", "gather", "split"]
 
 Floats = NDArray[np.float64]
-#: A party's rank takes one byte where cells are owned one by one.
+#: The rank of a cell's owner is kept in one byte.
 MOST_PARTIES = 255
 
 
 @dataclass(frozen=True, repr=False)
-class Table:
+class Blocks:
     """Checked blocks by party (P1 first), where they belong, and the names of the columns."""
 
     blocks: list[Floats]
@@ -57,14 +57,14 @@ def split(x: Floats, partition: Partition, parties: int) -> list[Floats]:
 
 def gather(
     given: Sequence[Any], partition: Partition, party_names: Sequence[str], *, empty_blocks: bool = False
-) -> Table:
+) -> Blocks:
     """Check one block per party and find out where each belongs. `empty_blocks`: a party may have no rows."""
     if len(given) < 2:
         raise InputError(f"at least two parties are needed, one block each; there is {len(given)}")
     if len(given) > MOST_PARTIES:
         raise InputError(f"at most {MOST_PARTIES} parties can take part; there are {len(given)} blocks")
-    blocks, names = zip(*(_block(one, name) for one, name in zip(given, party_names, strict=True)), strict=True)
-    gathered = {"horizontal": _rows, "vertical": _columns, "mixed": _cells}[partition]
+    blocks, names = zip(*(_check_block(one, name) for one, name in zip(given, party_names, strict=True)), strict=True)
+    gathered = {"horizontal": _gather_rows, "vertical": _gather_columns, "mixed": _gather_cells}[partition]
     table = gathered(list(blocks), list(names), party_names)
     if table.layout.d == 0:
         raise InputError("the blocks have no columns; there is nothing to cluster by")
@@ -74,7 +74,7 @@ def gather(
     return table
 
 
-def _block(given: Any, party: str) -> tuple[Floats, list[str] | None]:
+def _check_block(given: Any, party: str) -> tuple[Floats, list[str] | None]:
     names = [str(c) for c in given.columns] if hasattr(given, "columns") else None
     if hasattr(given, "toarray"):
         raise TypeError(f"party {party}: sparse input is not supported; pass a dense array")
@@ -98,7 +98,7 @@ def _block(given: Any, party: str) -> tuple[Floats, list[str] | None]:
     return array.astype(np.float64), names
 
 
-def _no_nan(blocks: list[Floats], names: Sequence[Sequence[str]], party_names: Sequence[str]) -> None:
+def _refuse_nan(blocks: list[Floats], names: Sequence[Sequence[str]], party_names: Sequence[str]) -> None:
     for block, columns, party in zip(blocks, names, party_names, strict=True):
         missing = np.isnan(block).any(axis=0)
         if missing.any():
@@ -106,15 +106,15 @@ def _no_nan(blocks: list[Floats], names: Sequence[Sequence[str]], party_names: S
             raise InputError(f"party {party}: column {name!r} holds NaN; remove or impute missing values first")
 
 
-def _numbered(count: int, start: int = 0) -> list[str]:
+def _number_columns(count: int, start: int = 0) -> list[str]:
     return [f"x{l}" for l in range(start, start + count)]
 
 
-def _same_columns(
+def _check_same_columns(
     blocks: list[Floats], names: list[list[str] | None], party_names: Sequence[str]
 ) -> tuple[int, tuple[str, ...]]:
     d = blocks[0].shape[1]
-    columns = names[0] or _numbered(d)
+    columns = names[0] or _number_columns(d)
     for block, own, party in zip(blocks, names, party_names, strict=True):
         if block.shape[1] != d:
             raise InputError(
@@ -129,14 +129,14 @@ def _same_columns(
     return d, tuple(columns)
 
 
-def _rows(blocks: list[Floats], names: list[list[str] | None], party_names: Sequence[str]) -> Table:
-    d, columns = _same_columns(blocks, names, party_names)
-    _no_nan(blocks, [columns] * len(blocks), party_names)
+def _gather_rows(blocks: list[Floats], names: list[list[str] | None], party_names: Sequence[str]) -> Blocks:
+    d, columns = _check_same_columns(blocks, names, party_names)
+    _refuse_nan(blocks, [columns] * len(blocks), party_names)
     counts = tuple(len(block) for block in blocks)
-    return Table(blocks, Layout("horizontal", sum(counts), d, rows=counts), columns)
+    return Blocks(blocks, Layout("horizontal", sum(counts), d, rows=counts), columns)
 
 
-def _columns(blocks: list[Floats], names: list[list[str] | None], party_names: Sequence[str]) -> Table:
+def _gather_columns(blocks: list[Floats], names: list[list[str] | None], party_names: Sequence[str]) -> Blocks:
     n = len(blocks[0])
     for block, party in zip(blocks, party_names, strict=True):
         if len(block) != n:
@@ -151,15 +151,15 @@ def _columns(blocks: list[Floats], names: list[list[str] | None], party_names: S
     at = 0
     for block, own in zip(blocks, names, strict=True):
         held.append(tuple(range(at, at + block.shape[1])))
-        all_names.append(own or _numbered(block.shape[1], at))
+        all_names.append(own or _number_columns(block.shape[1], at))
         at += block.shape[1]
-    _no_nan(blocks, all_names, party_names)
+    _refuse_nan(blocks, all_names, party_names)
     columns = tuple(name for own in all_names for name in own)
-    return Table(blocks, Layout("vertical", n, at, columns=tuple(held)), columns)
+    return Blocks(blocks, Layout("vertical", n, at, columns=tuple(held)), columns)
 
 
-def _cells(blocks: list[Floats], names: list[list[str] | None], party_names: Sequence[str]) -> Table:
-    d, columns = _same_columns(blocks, names, party_names)
+def _gather_cells(blocks: list[Floats], names: list[list[str] | None], party_names: Sequence[str]) -> Blocks:
+    d, columns = _check_same_columns(blocks, names, party_names)
     n = len(blocks[0])
     owners = np.zeros((n, d), np.uint8)
     for j, (block, party) in enumerate(zip(blocks, party_names, strict=True)):
@@ -180,4 +180,4 @@ def _cells(blocks: list[Floats], names: list[list[str] | None], party_names: Seq
     if (nobody := owners == 0).any():
         i, l = (int(v) for v in np.argwhere(nobody)[0])
         raise InputError(f"the cell in row {i}, column {columns[l]!r} is held by nobody; remove the row or impute it")
-    return Table(blocks, Layout("mixed", n, d, owners=owners.tobytes()), columns)
+    return Blocks(blocks, Layout("mixed", n, d, owners=owners.tobytes()), columns)

@@ -18,16 +18,16 @@ from numpy.typing import NDArray
 from coterie.errors import DataError, InputError
 
 __all__ = [
-    "Column",
     "Field",
     "Rows",
+    "Wanted",
     "check_ids",
     "check_names",
     "check_values",
     "check_wanted",
     "find_columns",
-    "listed",
-    "sorted_by_id",
+    "list_names",
+    "sort_by_id",
 ]
 
 Floats = NDArray[np.float64]
@@ -35,7 +35,7 @@ Floats = NDArray[np.float64]
 NAMES_LISTED = 20
 
 
-class Column(msgspec.Struct, frozen=True):
+class Wanted(msgspec.Struct, frozen=True):
     """A column of the study, with its public range."""
 
     name: str
@@ -65,12 +65,12 @@ class Field(NamedTuple):
     is_id: bool
 
 
-def check_wanted(columns: Sequence[Column], id_column: str | None) -> None:
+def check_wanted(columns: Sequence[Wanted], id_column: str | None) -> None:
     """Refuse a list of columns that no source could satisfy."""
     if not columns:
         raise InputError("no columns are asked for; name at least one")
     names = [column.name for column in columns]
-    if (twice := _repeated(names)) is not None:
+    if (twice := _find_repeated(names)) is not None:
         raise InputError(f"column {twice!r} is asked for twice; name each column once")
     if id_column in names:
         raise InputError(f"column {id_column!r} cannot be both the id and a column to cluster by")
@@ -78,14 +78,19 @@ def check_wanted(columns: Sequence[Column], id_column: str | None) -> None:
 
 def check_names(names: Sequence[str], source: str, wanted: Sequence[str] = ()) -> None:
     """Refuse columns of the same name."""
-    if (twice := _repeated(names)) is not None:
-        first, second = _places(names, twice)
+    if (twice := _find_repeated(names)) is not None:
+        first, second = _find_places(names, twice)
         called = "have the same name" if _may_be_values(names, wanted) else f"are both called {twice!r}"
         raise DataError(f"{source}: columns {first} and {second} {called}; rename one of them")
 
 
 def find_columns(
-    fields: Sequence[Field], columns: Sequence[Column], id_column: str | None, source: str, *, from_file: bool = True
+    fields: Sequence[Field],
+    columns: Sequence[Wanted],
+    id_column: str | None,
+    source: str,
+    *,
+    from_file: bool = True,
 ) -> tuple[list[int], int | None]:
     """The positions, in the source, of the wanted columns and of the id column. `from_file`: a first line of data may
     have been taken for the names."""
@@ -93,7 +98,7 @@ def find_columns(
     wanted = [column.name for column in columns] + ([] if id_column is None else [id_column])
     check_names(names, source, wanted if from_file else names)
     if absent := [name for name in wanted if name not in names]:
-        raise DataError(f"{source} has no column {listed(absent)}; {_what_there_is(names, wanted, from_file)}")
+        raise DataError(f"{source} has no column {list_names(absent)}; {_describe_names(names, wanted, from_file)}")
     positions = [names.index(name) for name in wanted]
     for position in positions[: len(columns)]:
         field = fields[position]
@@ -114,7 +119,7 @@ def find_columns(
 
 def check_values(
     values: Floats,
-    columns: Sequence[Column],
+    columns: Sequence[Wanted],
     source: str,
     where: Callable[[int], str],
     is_text: Callable[[int, int], bool],
@@ -155,8 +160,8 @@ def check_ids(found: Sequence[str | None], id_column: str, source: str, where: C
         if text is None or not (bare := text.strip()):
             raise DataError(f"{source}, {where(row)}, column {id_column!r}: the id is missing; every row needs one")
         ids.append(bare)
-    if (twice := _repeated(ids)) is not None:
-        first, second = _places(ids, twice)
+    if (twice := _find_repeated(ids)) is not None:
+        first, second = _find_places(ids, twice)
         raise DataError(
             f"{source}, {where(first - 1)} and {where(second - 1)}, column {id_column!r}: the same id twice; keep one "
             "row for each id"
@@ -164,7 +169,7 @@ def check_ids(found: Sequence[str | None], id_column: str, source: str, where: C
     return ids
 
 
-def sorted_by_id(rows: Rows) -> tuple[Rows, NDArray[np.intp]]:
+def sort_by_id(rows: Rows) -> tuple[Rows, NDArray[np.intp]]:
     """The rows in the order that is common to all parties - by the UTF-8 bytes of their ids - and, for each, the
     position it had in the source."""
     if rows.ids is None:
@@ -174,14 +179,14 @@ def sorted_by_id(rows: Rows) -> tuple[Rows, NDArray[np.intp]]:
     return Rows(rows.values[order], [rows.ids[i] for i in order], rows.source), order
 
 
-def _repeated(names: Sequence[str]) -> str | None:
+def _find_repeated(names: Sequence[str]) -> str | None:
     """The first name that comes again, but for columns without a name."""
     if len(set(names)) == len(names):
         return None
     return next((name for name, count in Counter(names).items() if count > 1 and name), None)
 
 
-def _places(names: Sequence[str], name: str) -> tuple[int, int]:
+def _find_places(names: Sequence[str], name: str) -> tuple[int, int]:
     """The first two positions of a name, from 1."""
     first = names.index(name)
     return first + 1, names.index(name, first + 1) + 1
@@ -195,7 +200,7 @@ def _may_be_values(names: Sequence[str], wanted: Sequence[str]) -> bool:
     return any(name[:1].isdigit() or name.startswith(("+", "-", ".")) for name in names)
 
 
-def _what_there_is(names: Sequence[str], wanted: Sequence[str], from_file: bool) -> str:
+def _describe_names(names: Sequence[str], wanted: Sequence[str], from_file: bool) -> str:
     if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
         return "it has one column only: separate columns by commas, or by tabs in a .tsv file"
     if from_file and _may_be_values(names, wanted):
@@ -203,10 +208,10 @@ def _what_there_is(names: Sequence[str], wanted: Sequence[str], from_file: bool)
             "it seems to have no header line: the first line must name the columns, as the study does (what stands "
             "there is not shown, since it may be data)"
         )
-    return f"it has {listed(names)}"
+    return f"it has {list_names(names)}"
 
 
-def listed(names: Sequence[str]) -> str:
+def list_names(names: Sequence[str]) -> str:
     """Names, quoted, as many as a message can bear."""
     shown = ", ".join(repr(name) for name in names[:NAMES_LISTED])
     return shown if len(names) <= NAMES_LISTED else f"{shown} and {len(names) - NAMES_LISTED} more"

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.data.sources import SETTINGS, identifier, literal
+from coterie.data.quoting import quote_name, quote_text
+from coterie.data.relations import SETTINGS
 from coterie.errors import InputError
 
 __all__ = ["write_labels"]
@@ -28,13 +29,13 @@ def write_labels(path: Path, labels: NDArray[np.int64], ids: list[str] | None, i
         name = id_name or "id"
         name = f"id_{name}" if name.lower() in given else name
         given["id"] = np.array(ids, dtype=object)
-        columns.insert(1, f"CAST(id AS VARCHAR) AS {identifier(name)}")
+        columns.insert(1, f"CAST(id AS VARCHAR) AS {quote_name(name)}")
     unfinished = path.with_name(path.name + ".part")
     try:
         with duckdb.connect(config=SETTINGS) as connection:
             connection.register("given", given)
             select = f"SELECT {', '.join(columns)} FROM given"
-            connection.execute(f"COPY ({select}) TO {literal(str(unfinished))} (FORMAT parquet)")
+            connection.execute(f"COPY ({select}) TO {quote_text(str(unfinished))} (FORMAT parquet)")
         unfinished.replace(path)
     except (duckdb.Error, OSError):
         with suppress(OSError):

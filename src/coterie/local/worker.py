@@ -19,7 +19,9 @@ from coterie.local.threads import run_role
 from coterie.randomness import SystemEntropy
 from coterie.transport import World
 from coterie.transport.certificates import Credentials
-from coterie.transport.meeting import Listener, Peer, connect_lanes
+from coterie.transport.door import Listener
+from coterie.transport.hello import Peer
+from coterie.transport.meeting import connect_lanes
 
 __all__ = ["main"]
 

@@ -15,7 +15,7 @@ from coterie.transport import Traffic
 if TYPE_CHECKING:
     from coterie.clustering import Layout, Outcome, Task
 
-__all__ = ["Column", "Facts", "Participant", "facts_of", "rows_per_cluster", "versions"]
+__all__ = ["ColumnFacts", "Facts", "Participant", "facts_of", "rows_per_cluster", "versions"]
 
 
 class Participant(msgspec.Struct, frozen=True):
@@ -27,7 +27,7 @@ class Participant(msgspec.Struct, frozen=True):
     fingerprint: str | None = None
 
 
-class Column(msgspec.Struct, frozen=True):
+class ColumnFacts(msgspec.Struct, frozen=True):
     """A column of the whole table: its public range; where columns are held by one party each, by whom; where opened
     centres are rounded, to multiples of what (from the middle of the range)."""
 
@@ -57,7 +57,7 @@ class Facts(msgspec.Struct, kw_only=True):
     when: str = ""
     participants: list[Participant]
     options: dict[str, str]
-    columns: list[Column]
+    columns: list[ColumnFacts]
     rows: dict[str, int]
     n: int
     k: int
@@ -126,33 +126,14 @@ def facts_of(
     layout, encoding = task.layout, task.encoding
     names = [one.name for one in participants]
     columns = [
-        Column(name, float(low), float(high), _holder(layout, l, names), _step(task, l))
+        ColumnFacts(name, float(low), float(high), _holder(layout, l, names), _step(task, l))
         for l, (name, low, high) in enumerate(zip(encoding.names, encoding.low, encoding.high, strict=True))
     ]
-    agreed = {
-        "partition": layout.partition,
-        "protocol": task.protocol,
-        "counts": task.counts,
-        "labels": task.labels,
-        "centers": task.centers,
-        "sizes": task.sizes,
-        "scale": "bounds" if encoding.scaled else "none",
-        "n_init": str(max(len(task.starts), 1)),
-        "max_iter": str(task.max_iter),
-        "tol": f"{task.tol:g}",
-        "fractional_bits": str(encoding.f),
-    }
-    if task.least > 1:
-        agreed["least_cluster_size"] = str(task.least)
-        if layout.partition != "vertical":
-            agreed |= {"contribution": task.contribution, "coalition": str(task.coalition)}
-    if task.starts:
-        agreed["start"] = "; ".join(", ".join(map(str, start)) for start in task.starts)
     facts = Facts(
         party=names[rank],
         role=participants[rank].role,
         participants=list(participants),
-        options=agreed | (options or {}),
+        options=_agreed_options(task) | (options or {}),
         columns=columns,
         rows={names[j]: int(layout.own_rows(j).sum()) for j in range(1, len(names))},
         n=layout.n,
@@ -181,6 +162,31 @@ def facts_of(
     if outcome.counts is not None:
         facts.sizes = [int(count) for count in outcome.counts]
     return facts
+
+
+def _agreed_options(task: Task) -> dict[str, str]:
+    """What the task holds, in words, by the names of the estimator's arguments."""
+    partition = task.layout.partition
+    agreed = {
+        "partition": partition,
+        "protocol": task.protocol,
+        "counts": task.counts,
+        "labels": task.labels,
+        "centers": task.centers,
+        "sizes": task.sizes,
+        "scale": "bounds" if task.encoding.scaled else "none",
+        "n_init": str(max(len(task.starts), 1)),
+        "max_iter": str(task.max_iter),
+        "tol": f"{task.tol:g}",
+        "fractional_bits": str(task.encoding.f),
+    }
+    if task.least > 1:
+        agreed["least_cluster_size"] = str(task.least)
+        if partition != "vertical":
+            agreed |= {"contribution": task.contribution, "coalition": str(task.coalition)}
+    if task.starts:
+        agreed["start"] = "; ".join(", ".join(map(str, start)) for start in task.starts)
+    return agreed
 
 
 def _holder(layout: Layout, column: int, names: Sequence[str]) -> str | None:

@@ -2,42 +2,59 @@
 
 from __future__ import annotations
 
-import base64
 import io
 import warnings
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup
+from coterie.report.blocks import DPI, Block, Section
 
 if TYPE_CHECKING:
+    from jinja2 import Environment
     from matplotlib.figure import Figure
 
-__all__ = ["DPI", "beside", "image", "picture", "render", "table", "tiles"]
-
-#: Dots per inch of a picture; it is shown at 96, so that it stays sharp on fine screens and on paper.
-DPI = 160
-#: Characters from which on a cell of a table needs room to be read.
-LONG = 40
+__all__ = ["picture", "render", "render_block", "write_page"]
 
 
-def render(template: str, **context: Any) -> str:
-    """A template of this package, filled in. Whatever is not Markup is escaped.
-
-    Pages that extend `base.html` may pass, beside their own: `title`, `eyebrow` (a line above it), `lede` (a
-    paragraph below it), `contents` (pairs of an anchor and a name) and `footer`.
-    """
+@cache
+def _environment() -> Environment:
+    """The templates of this package. Everything is escaped; nothing is left out in silence."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    environment = Environment(
+    made = Environment(
         loader=PackageLoader("coterie.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.filters["kind"] = lambda block: type(block).__name__.lower()
+    return made
+
+
+def render(template: str, **context: Any) -> str:
+    """A template of this package, filled in.
+
+    Pages that extend `base.html` may pass, beside their own: `title`, `eyebrow` (a line above it), `lede` (a
+    paragraph below it), `contents` (pairs of an anchor and a name) and `footer`.
+    """
     common = {"eyebrow": "", "lede": "", "contents": (), "footer": ""}
-    return environment.get_template(template).render(**common | context) + "\n"
+    return _environment().get_template(template).render(**common | context) + "\n"
+
+
+def render_block(block: Block) -> str:
+    """A block by itself."""
+    shown: str = _environment().get_template("blocks.html").module.show(block)  # type: ignore[attr-defined]
+    return shown
+
+
+def write_page(path: Path, sections: Sequence[Section], **context: Any) -> None:
+    """Write a page of sections, with its contents above them; for `context`, see `render`."""
+    contents = [(section.anchor, section.name) for section in sections]
+    text = render("report.html", contents=contents, sections=sections, **context)
+    Path(path).write_text(text, encoding="utf-8")
 
 
 def picture(figure: Figure) -> bytes:
@@ -45,78 +62,8 @@ def picture(figure: Figure) -> bytes:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     drawn = io.BytesIO()
-    FigureCanvasAgg(figure)  # attaches itself; pyplot and its global state stay out of it
+    FigureCanvasAgg(figure)  # attaches a canvas, without pyplot's global state
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*[Gg]lyph")  # a name in a script that the font lacks
         figure.savefig(drawn, format="png", dpi=DPI, facecolor="white", metadata={"Software": None})
     return drawn.getvalue()
-
-
-def image(png: bytes, alt: str, caption: str = "") -> Markup:
-    """A picture, inside the page, on a white card. `alt` says in words what it shows."""
-    if not alt.strip():
-        raise ValueError("a picture needs an alternative text")
-    width, height = (
-        round(int.from_bytes(png[at : at + 4], "big") * 96 / DPI)
-        for at in (16, 20)  # the size stands in the PNG's first chunk
-    )
-    below = Markup("<figcaption>{}</figcaption>").format(caption) if caption else ""
-    return Markup('<figure><img src="data:image/png;base64,{}" alt="{}" width="{}" height="{}">{}</figure>').format(
-        base64.b64encode(png).decode(), alt, width, height, below
-    )
-
-
-def beside(images: Iterable[Markup]) -> Markup:
-    """Pictures side by side, as far as the page is wide enough."""
-    return Markup('<div class="beside">{}</div>').format(Markup("").join(images))
-
-
-def tiles(figures: Iterable[tuple[str, object, str]]) -> Markup:
-    """The key figures: what it is, the value, and a word on it (which may be empty)."""
-    return Markup('<dl class="tiles">{}</dl>').format(
-        Markup("").join(
-            Markup("<div><dt>{}</dt><dd>{}{}</dd></div>").format(
-                name, value, Markup("<small>{}</small>").format(note) if note else ""
-            )
-            for name, value, note in figures
-        )
-    )
-
-
-def table(
-    head: Sequence[object],
-    rows: Iterable[Sequence[object]],
-    numeric: Collection[int] = (),
-    caption: str = "",
-) -> Markup:
-    """A table that scrolls by itself where the page is narrow. `numeric`: the columns set flush right.
-
-    The head may be left empty. The first column names the row, and stays in sight where all others are numbers. None
-    is shown as a dash; whatever is not Markup is escaped.
-    """
-    rows = [list(row) for row in rows]
-    long = {
-        at for row in rows for at, value in enumerate(row) if len(str(value)) > LONG and not hasattr(value, "__html__")
-    }
-
-    def cell(tag: str, at: int, value: object, more: str = "") -> Markup:
-        kind = Markup(' class="number"') if at in numeric else Markup(' class="words"') if at in long else ""
-        return Markup("<{0}{1}{2}>{3}</{0}>").format(Markup(tag), Markup(more), kind, "–" if value is None else value)
-
-    top = Markup("").join(cell("th", at, name, ' scope="col"') for at, name in enumerate(head))
-    top = Markup("<thead><tr>{}</tr></thead>").format(top) if any(head) else Markup("")
-    body = Markup("").join(
-        Markup("<tr>{}</tr>").format(
-            Markup("").join(
-                cell("th", at, value, ' scope="row"') if at == 0 else cell("td", at, value)
-                for at, value in enumerate(row)
-            )
-        )
-        for row in rows
-    )
-    kind = "scroll figures" if all(at in numeric for at in range(1, len(head))) else "scroll"
-    above = Markup('<div class="caption">{}</div>').format(caption) if caption else ""
-    return Markup(
-        '<div class="sheet">{}<div class="{}" tabindex="0" role="region" aria-label="{}">'
-        '<table aria-label="{}">{}<tbody>{}</tbody></table></div></div>'
-    ).format(above, kind, caption or "table", caption or "table", top, body)

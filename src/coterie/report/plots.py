@@ -156,7 +156,7 @@ def scatter(
         )
     if centers is not None:
         for (left, up), cluster in zip(centers, clusters, strict=True):
-            for edge, width in (("white", 4.0), (INK, 1.2)):  # outlined, and lifted off the points
+            for edge, width in (("white", 4.0), (INK, 1.2)):  # a dark outline in a white one, to stand out
                 axes.scatter(
                     left,
                     up,

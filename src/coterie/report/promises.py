@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from coterie.report.words import enumerated
+from coterie.report.formats import join_names
 
 __all__ = ["Options", "Promised", "Promises", "promises"]
 
@@ -109,7 +109,7 @@ def _before(options: Options) -> list[Promised]:
     if options.ids:
         whose = " If not, nobody learns whose differ, or in what." if len(parties) > 2 else ""
         said = (
-            f"Before the first iteration, {enumerated(parties)} learn one bit: whether all of them hold the same ids."
+            f"Before the first iteration, {join_names(parties)} learn one bit: whether all of them hold the same ids."
             f"{whose} It is worked out among the data parties, by comparisons of secrets; the helper receives nothing "
             "of the ids, and nobody gets anything that guesses could be tried against."
         )
@@ -119,7 +119,7 @@ def _before(options: Options) -> list[Promised]:
 
 def _in_iterations(options: Options) -> list[Promised]:
     parties = tuple(options.parties)
-    everyone = enumerated(parties)
+    everyone = join_names(parties)
     said = (
         f"After every iteration, {everyone} and the helper {options.helper} learn one bit: whether the centres have "
         "moved so little that the run stops. (After the last iteration that is allowed, not even that.)"
@@ -207,7 +207,7 @@ def _rule(options: Options) -> str:
 def _columns(options: Options) -> str:
     if options.all_rounded:
         return "all of them"
-    named = enumerated(list(options.rounded))
+    named = join_names(list(options.rounded))
     return f"column {named}" if len(options.rounded) == 1 else f"columns {named}"
 
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import msgspec
 
 from coterie.clustering.rules import strictest
-from coterie.data.numbers import coarse_step
+from coterie.data.decimals import find_coarse_step
 from coterie.errors import CoterieError, PeerUnreachable, StudyError
 from coterie.study.handshake import Card, compare_cards
 from coterie.study.prepare import Orders, Ready, prepare
 from coterie.study.run import check_budget
 from coterie.study.session import meeting_of, same_participants
-from coterie.transport.meeting import probe
+from coterie.transport.visits import probe
 
 __all__ = ["Finding", "preflight"]
 
@@ -103,7 +103,7 @@ def _without_resolution(ready: Ready) -> list[Finding]:
         return []
     found = []
     for l, column in enumerate(study.data.columns):
-        step = None if column.resolution else coarse_step(ready.rows.values[:, l])
+        step = None if column.resolution else find_coarse_step(ready.rows.values[:, l])
         if step is not None:
             text = (
                 f"has no resolution, and your values are multiples of {step:g}: opened means may tell sizes; make the "

@@ -9,14 +9,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.data import Column, Rows, read_rows, sorted_by_id
+from coterie.data import Rows, Wanted, read_rows, sort_by_id
 from coterie.errors import DataError, InputError
-from coterie.study.agreement import Study, load_study, study_hash, verify_signatures
+from coterie.study.agreement import Study, study_hash
 from coterie.study.identity import Identity, load_key
 from coterie.study.policy import Policy, check_policy, check_rows, load_policy
+from coterie.study.signatures import verify_signatures
+from coterie.study.study_file import load_study
 from coterie.transport import World
 from coterie.transport.certificates import Credentials
-from coterie.transport.meeting import Peer
+from coterie.transport.hello import Peer
 
 __all__ = ["Known", "Orders", "Ready", "hello_session", "prepare", "read_data", "recognise"]
 
@@ -130,7 +132,7 @@ def read_data(orders: Orders, study: Study, rank: int) -> tuple[Rows | None, NDA
         return nothing, np.empty(0, np.intp)
     if orders.data is None:
         raise InputError(f"{name} is a data party; say where its data is with --data")
-    columns = [Column(c.name, c.low, c.high) for c in own]
+    columns = [Wanted(c.name, c.low, c.high) for c in own]
     rows = read_rows(orders.data, columns, study.data.id or None, table=orders.table, query=orders.query)
     if not len(rows.values):
         raise DataError(f"{rows.source} has no rows")
@@ -139,5 +141,5 @@ def read_data(orders: Orders, study: Study, rank: int) -> tuple[Rows | None, NDA
             f"{rows.source} has {len(rows.values)} rows; the study allows each party at most {study.data.most_rows}"
         )
     if study.clustering.partition == "vertical":
-        return sorted_by_id(rows)
+        return sort_by_id(rows)
     return rows, np.arange(len(rows.values), dtype=np.intp)

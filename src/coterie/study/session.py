@@ -39,7 +39,9 @@ from coterie.study.openings import Openings
 from coterie.study.prepare import Known, Orders, Ready
 from coterie.study.results import Spent
 from coterie.transport import Channel
-from coterie.transport.meeting import MOST_LANES, Listener, Meeting, decline
+from coterie.transport.door import Listener
+from coterie.transport.meeting import MOST_LANES, Meeting
+from coterie.transport.visits import decline
 
 __all__ = [
     "Lanes",

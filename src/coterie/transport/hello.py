@@ -33,6 +33,7 @@ from coterie.transport.channel import (
 __all__ = [
     "DECLINE",
     "ELSEWHERE",
+    "HANDSHAKE",
     "PROBE",
     "NotYet",
     "Peer",
@@ -48,6 +49,8 @@ __all__ = [
 
 #: The lanes of those who only ask who is there, and of those who say that they will not come.
 PROBE, DECLINE = 0xFFFF, 0xFFFE
+#: The most that a handshake may take, in seconds.
+HANDSHAKE = 10.0
 #: Why a hello of another session is refused.
 ELSEWHERE = "it takes part in another study"
 

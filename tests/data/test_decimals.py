@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from coterie.data.numbers import coarse_step, parse_number
+from coterie.data.decimals import find_coarse_step, parse_number
 from coterie.errors import InputError
 
 
@@ -31,16 +31,15 @@ def test_what_is_no_number(text):
 
 @pytest.mark.parametrize("ends", ["0:1_000", "nan:1", "0:inf", "0:１２", "0x0:1", "0:"])
 def test_bounds_take_no_such_number(ends):
-    from coterie.cli.forecast import _range
-    from coterie.cli.simulate import read_bounds
-    from coterie.cli.study import _bounds
+    from coterie.cli.forecast import _parse_bounds
+    from coterie.cli.parsing import parse_bounds, parse_file_bounds
 
-    assert _bounds("age=0:120,income=0:5e5") == {"age": (0.0, 120.0), "income": (0.0, 5e5)}
-    for read in (_bounds, read_bounds):
+    assert parse_bounds("age=0:120,income=0:5e5") == {"age": (0.0, 120.0), "income": (0.0, 5e5)}
+    for read in (parse_bounds, parse_file_bounds):
         with pytest.raises(InputError, match="--bounds"):
             read(f"age={ends}")
     with pytest.raises(InputError, match="--bounds"):
-        _range(ends)
+        _parse_bounds(ends)
 
 
 # -- steps -------------------------------------------------------------------------------------------------
@@ -68,7 +67,7 @@ def test_bounds_take_no_such_number(ends):
     ],
 )
 def test_a_coarse_step_by_hand(values, step):
-    assert coarse_step(np.array(values, float)) == pytest.approx(step, rel=1e-12)
+    assert find_coarse_step(np.array(values, float)) == pytest.approx(step, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -85,16 +84,16 @@ def test_a_coarse_step_by_hand(values, step):
     ],
 )
 def test_columns_without_a_coarse_step(values):
-    assert coarse_step(np.array(values, float)) is None
+    assert find_coarse_step(np.array(values, float)) is None
 
 
 def test_the_number_of_steps_decides():
-    assert coarse_step(np.array([0.0, 1.0, 65_535.0])) == 1.0
-    assert coarse_step(np.array([0.0, 1.0, 65_537.0])) is None
+    assert find_coarse_step(np.array([0.0, 1.0, 65_535.0])) == 1.0
+    assert find_coarse_step(np.array([0.0, 1.0, 65_537.0])) is None
 
 
 def test_random_columns():
     rng = np.random.default_rng(0)
-    assert coarse_step(rng.normal(50, 9, 10_000)) is None
-    assert coarse_step(rng.integers(0, 200, 10_000) * 0.5) == 0.5
-    assert coarse_step(np.append(rng.integers(0, 200, 10_000), [0.3])) == 0.1
+    assert find_coarse_step(rng.normal(50, 9, 10_000)) is None
+    assert find_coarse_step(rng.integers(0, 200, 10_000) * 0.5) == 0.5
+    assert find_coarse_step(np.append(rng.integers(0, 200, 10_000), [0.3])) == 0.1

@@ -1,4 +1,4 @@
-"""Numbers written as text, read in one way everywhere; and how coarse the numbers of a column are."""
+"""Decimal numbers: how they are written, and how coarse those of a column are."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NUMBER", "NUMBER_OR_WORD", "coarse_step", "parse_number"]
+__all__ = ["NUMBER", "NUMBER_OR_WORD", "find_coarse_step", "parse_number"]
 
 #: A decimal number: ASCII digits with an optional sign, point and exponent. No `1_000`, no `0x10`, no `+-1`.
 NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
-#: Also the words that programs write for what is no number; whoever reads them says what is wrong with them.
+#: Also nan and inf, as programs write them: they are read, and `schema` says what is wrong with them.
 NUMBER_OR_WORD = rf"{NUMBER}|[+-]?(?:[nN][aA][nN]|[iI][nN][fF](?:[iI][nN][iI][tT][yY])?)"
 
 #: A grid is coarse if a column spans fewer steps than this.
@@ -35,7 +35,7 @@ def parse_number(text: str) -> float:
     return value
 
 
-def coarse_step(values: NDArray[np.float64]) -> float | None:
+def find_coarse_step(values: NDArray[np.float64]) -> float | None:
     """The largest step r such that all values of a column are whole multiples of r, or None if they span `COARSE`
     steps or more. r is 1, 2, 2.5 or 5 times a power of ten. A column with fewer than two different values has none.
 
@@ -46,7 +46,7 @@ def coarse_step(values: NDArray[np.float64]) -> float | None:
     if len(finite) < 2:
         return None
     low, high = float(finite[0]), float(finite[-1])
-    least = high / COARSE - low / COARSE  # a smaller step is not coarse; divided first, so that it is finite
+    least = high / COARSE - low / COARSE  # divided before subtracting, so that it stays finite
     most = max(abs(low), abs(high))
     for exponent in range(_decade(most), _decade(least) - 1, -1):
         for multiple in MULTIPLES:
@@ -63,10 +63,10 @@ def _decade(value: float) -> int:
 def _are_multiples(values: NDArray[np.float64], step: float) -> bool:
     """First by a few values, then by all: most steps fail early."""
     few = values[:: max(len(values) // 64, 1)]
-    return _fit(few, step) and _fit(values, step)
+    return _fits(few, step) and _fits(values, step)
 
 
-def _fit(values: NDArray[np.float64], step: float) -> bool:
+def _fits(values: NDArray[np.float64], step: float) -> bool:
     count = values / step
     missed = np.abs(count - np.rint(count))
     return bool((missed <= np.clip(np.abs(count) * 4 * EPSILON, MISS, 1e-3)).all())

@@ -1,0 +1,71 @@
+"""What is given in one option for several columns or parties: age=0:120,income=0:5e5."""
+
+from __future__ import annotations
+
+from coterie.errors import InputError
+
+__all__ = ["parse_bounds", "parse_file_bounds", "parse_pairs", "parse_range", "parse_resolution"]
+
+
+def parse_pairs(option: str, text: str) -> dict[str, str]:
+    """NAME=VALUE,NAME=VALUE; a value may go on with further names: alice=age,height,bob=income."""
+    found: dict[str, str] = {}
+    last = None
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = part.partition("=")
+        if equals:
+            last = name
+            if name in found:
+                raise InputError(f"{option} names {name!r} twice")
+            found[name] = value
+        elif option == "--holds" and last is not None:
+            found[last] += f",{part}"
+        else:
+            raise InputError(f"{option}: {part!r} is not NAME=VALUE")
+    return found
+
+
+def parse_range(text: str) -> tuple[float, float]:
+    """LOW:HIGH. Raises ValueError for everything else."""
+    from coterie.data.decimals import parse_number
+
+    low, high = (parse_number(end) for end in text.split(":"))
+    return low, high
+
+
+def parse_bounds(text: str) -> dict[str, tuple[float, float]]:
+    """The ranges of all columns of a study."""
+    bounds = {}
+    for name, value in parse_pairs("--bounds", text).items():
+        try:
+            bounds[name] = parse_range(value)
+        except ValueError:
+            raise InputError(f"--bounds: {name}={value} is not {name}=LOW:HIGH") from None
+    return bounds
+
+
+def parse_file_bounds(text: str) -> dict[str, tuple[float, float]]:
+    """The ranges of some columns of a file. The name of a column may hold an equals sign."""
+    bounds = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, _, value = part.rpartition("=")
+        try:
+            if not name:
+                raise ValueError
+            bounds[name] = parse_range(value)
+        except ValueError:
+            raise InputError(f"--bounds: {part!r} is not of the form name=low:high") from None
+    return bounds
+
+
+def parse_resolution(text: str) -> dict[str, float]:
+    """Steps of columns, such as age=1,income=100."""
+    from coterie.data.decimals import parse_number
+
+    found = {}
+    for name, value in parse_pairs("--resolution", text).items():
+        try:
+            found[name] = parse_number(value)
+        except ValueError:
+            raise InputError(f"--resolution: {name}={value} is not {name}=STEP") from None
+    return found

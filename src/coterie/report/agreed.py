@@ -1,0 +1,81 @@
+"""What was agreed on: who took part, with which columns and options."""
+
+from __future__ import annotations
+
+from coterie.report.blocks import Block, Code, Grid, Pairs, Tiles
+from coterie.report.facts import Facts
+from coterie.report.formats import format_count
+from coterie.report.glossary import explain_option
+
+__all__ = ["MOST_COLUMNS", "show_agreement"]
+
+#: As many columns as a table lists.
+MOST_COLUMNS = 60
+
+
+def show_agreement(facts: Facts) -> list[Block]:
+    ending = "until the centres rested" if facts.by_tolerance else "the most"
+    parts: list[Block] = [
+        Tiles(
+            [
+                ("rows", format_count(facts.n), ""),
+                ("columns", format_count(facts.d), ""),
+                ("clusters", format_count(facts.k), ""),
+                ("data parties", format_count(facts.p), "and a helper"),
+                ("iterations", format_count(facts.n_iter), ending),
+            ]
+        )
+    ]
+    if facts.study:
+        parts.append(Pairs({"Study": facts.study, "Its hash": Code(facts.study_hash or "–")}))
+    options = [[name, _cut(value), _explain_option(facts, name, value)] for name, value in facts.options.items()]
+    return [
+        *parts,
+        _list_participants(facts),
+        _list_columns(facts),
+        Grid(["option", "agreed", "meaning"], options, caption="Options"),
+    ]
+
+
+def _list_participants(facts: Facts) -> Grid:
+    head = ["participant", "role", "rows"]
+    rows: list[list[object]] = [
+        [
+            one.name + (" (this report)" if one.name == facts.party else ""),
+            one.role,
+            format_count(facts.rows[one.name]) if one.name in facts.rows else None,
+        ]
+        for one in facts.participants
+    ]
+    if any(one.address or one.fingerprint for one in facts.participants):
+        head += ["address", "certificate"]
+        for row, one in zip(rows, facts.participants, strict=True):
+            row += [one.address, Code(one.fingerprint) if one.fingerprint else None]
+    return Grid(head, rows, numeric={2}, caption="Who took part")
+
+
+def _list_columns(facts: Facts) -> Grid:
+    shown = facts.columns[:MOST_COLUMNS]
+    head, numeric = ["column", "from", "to"], {1, 2}
+    rows: list[list[object]] = [[column.name, f"{column.low:g}", f"{column.high:g}"] for column in shown]
+    if any(column.step for column in facts.columns):
+        head.append("centres rounded to")
+        numeric.add(3)
+        for row, column in zip(rows, shown, strict=True):
+            row.append(f"{column.step:.3g}" if column.step else None)
+    if any(column.holder for column in facts.columns):
+        head.append("held by")
+        for row, column in zip(rows, shown, strict=True):
+            row.append(column.holder)
+    left_out = f" (the first {MOST_COLUMNS} of {facts.d})" if facts.d > MOST_COLUMNS else ""
+    return Grid(head, rows, numeric, "Columns and their agreed ranges" + left_out)
+
+
+def _explain_option(facts: Facts, option: str, value: str) -> str:
+    if option == "counts" and facts.options["labels"] == "revealed":
+        return "the sizes of the clusters follow from the labels, which are revealed"
+    return explain_option(option, value)
+
+
+def _cut(text: str, most: int = 120) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

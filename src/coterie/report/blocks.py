@@ -1,0 +1,150 @@
+"""What a page is made of, without a tag. How each block is shown, `templates/blocks.html` says.
+
+All text here is plain text: the templates escape it.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Collection, Mapping, Sequence
+
+from msgspec import Struct
+
+__all__ = [
+    "DPI",
+    "Beside",
+    "Block",
+    "Bullets",
+    "Code",
+    "Grid",
+    "Heading",
+    "Image",
+    "Link",
+    "Pairs",
+    "Paragraph",
+    "Section",
+    "Tiles",
+    "Verdict",
+]
+
+#: Dots per inch of a picture; it is shown at 96, so that it stays sharp on fine screens and on paper.
+DPI = 160
+#: Characters from which on a cell of a table needs room to be read.
+LONG = 40
+
+
+class Paragraph(Struct, frozen=True):
+    text: str
+
+
+class Heading(Struct, frozen=True):
+    text: str
+
+
+class Bullets(Struct, frozen=True):
+    sentences: Sequence[str]
+
+
+class Code(Struct, frozen=True):
+    """A value to be set as code, in a grid or among pairs."""
+
+    text: str
+
+
+class Link(Struct, frozen=True):
+    """A cell that leads to another page."""
+
+    target: str
+    text: str
+
+
+class Verdict(Struct, frozen=True):
+    """A cell in the colour of what is well, or of what is not."""
+
+    text: str
+    good: bool
+
+
+class Pairs(Struct, frozen=True):
+    """Names and what they stand for."""
+
+    pairs: Mapping[str, object]
+
+
+class Tiles(Struct, frozen=True):
+    """The key figures: what it is, the value, and a word on it (which may be empty)."""
+
+    figures: Sequence[tuple[str, object, str]]
+
+
+class Grid(Struct, frozen=True):
+    """A table that scrolls by itself where the page is narrow. `numeric`: the columns set flush right.
+
+    The head may be left empty. The first column names the row, and stays in sight where all others are numbers. None
+    is shown as a dash.
+    """
+
+    head: Sequence[object]
+    rows: Sequence[Sequence[object]]
+    numeric: Collection[int] = ()
+    caption: str = ""
+
+    @property
+    def style(self) -> str:
+        return "scroll figures" if all(at in self.numeric for at in range(1, len(self.head))) else "scroll"
+
+    @property
+    def styles(self) -> list[str]:
+        """The style of each column."""
+        width = max([len(self.head), *map(len, self.rows)])
+        long = {at for row in self.rows for at, value in enumerate(row) if _is_long(value)}
+        return ["number" if at in self.numeric else "words" if at in long else "" for at in range(width)]
+
+
+def _is_long(value: object) -> bool:
+    return not isinstance(value, Code | Link | Verdict) and len(str(value)) > LONG
+
+
+class Image(Struct, frozen=True):
+    """A picture, inside the page, on a white card. `alt` says in words what it shows."""
+
+    png: bytes
+    alt: str
+    caption: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.alt.strip():
+            raise ValueError("a picture needs an alternative text")
+
+    @property
+    def data(self) -> str:
+        return base64.b64encode(self.png).decode()
+
+    @property
+    def width(self) -> int:
+        return self._read_side(16)
+
+    @property
+    def height(self) -> int:
+        return self._read_side(20)
+
+    def _read_side(self, at: int) -> int:
+        """The size stands in the PNG's first chunk."""
+        return round(int.from_bytes(self.png[at : at + 4], "big") * 96 / DPI)
+
+
+class Beside(Struct, frozen=True):
+    """Pictures side by side, as far as the page is wide enough."""
+
+    images: Sequence[Image]
+
+
+Block = Paragraph | Heading | Bullets | Pairs | Tiles | Grid | Image | Beside
+
+
+class Section(Struct, frozen=True):
+    """A part of the page: where it is, what it is called, and what it holds."""
+
+    anchor: str
+    name: str
+    blocks: Sequence[Block]

@@ -1,0 +1,96 @@
+"""The clusters: their sizes and centres, as far as this party may know them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from numpy.typing import NDArray
+
+from coterie.report.agreed import MOST_COLUMNS
+from coterie.report.blocks import Block, Grid, Paragraph
+from coterie.report.facts import Facts
+from coterie.report.formats import format_count, format_value, join_names
+from coterie.report.views import Floats, draw_profile, draw_rows
+
+__all__ = ["show_clusters"]
+
+
+def show_clusters(facts: Facts, own_values: Floats | None, own_labels: NDArray[Any] | None, whose: str) -> list[Block]:
+    parts: list[Block] = [Paragraph(_about_clusters(facts))]
+    parts.extend(_list_clusters(facts))
+    open_clusters = [j for j in range(facts.k) if not facts.closed(j)]
+    if facts.centers is not None and open_clusters and len(facts.center_columns) > 1:
+        parts.append(draw_profile(facts, open_clusters))
+    if own_values is not None and own_labels is not None and len(own_values):
+        parts.append(draw_rows(facts, own_values, own_labels, whose))
+    return parts
+
+
+def _list_clusters(facts: Facts) -> Iterator[Block]:
+    """Sizes and centres: a row for each cluster or, where there are more columns than clusters, for each column."""
+    spans = {column.name: column.high - column.low for column in facts.columns}
+    names = facts.center_columns[:MOST_COLUMNS] if facts.centers is not None else []
+    rounded = facts.options.get("sizes") == "rounded" and facts.least > 1
+    counted = {f"rows in all{', rounded' if rounded else ''}": facts.sizes, "own rows": facts.own_rows}
+    known = {name: counts for name, counts in counted.items() if counts is not None}
+    sizes, centers = [], []
+    for j in range(facts.k):
+        counts = [None if facts.closed(j) else row[j] for row in known.values()]
+        sizes.append([None if count is None else format_count(count) for count in counts])
+        center: list[str | None] = [None] * len(names)
+        if facts.centers is not None and not facts.closed(j):
+            center = [format_value(v, spans[name]) for name, v in zip(names, facts.centers[j], strict=False)]
+        centers.append(center)
+    called = [f"{j} (closed)" if facts.closed(j) else str(j) for j in range(facts.k)]
+    head = ["cluster", *known]
+    across = len(names) > max(facts.k, 6)
+    if not across:
+        head += names
+        sizes = [[*row, *center] for row, center in zip(sizes, centers, strict=True)]
+    rows = [[name, *row] for name, row in zip(called, sizes, strict=True)]
+    caption = "Clusters, with their centres in data units" if names and not across else "Clusters"
+    yield Grid(head, rows, numeric=range(1, len(head)), caption=caption)
+    if across:
+        left_out = len(facts.center_columns) - len(names)
+        yield Grid(
+            ["column", *(f"cluster {name}" for name in called)],
+            [[name, *(center[l] for center in centers)] for l, name in enumerate(names)],
+            numeric=range(1, facts.k + 1),
+            caption="Centres, in data units" + (f" ({left_out} more columns are not shown)" if left_out else ""),
+        )
+
+
+def _about_clusters(facts: Facts) -> str:
+    said = []
+    if facts.sizes is None:
+        said.append("The sizes of the clusters were not disclosed; own rows are those of this party.")
+    if facts.centers is None:
+        said.append("The centres were not disclosed: each party keeps a share of them.")
+    elif len(facts.center_columns) < facts.d:
+        said.append("Of the centres, this party learnt its own columns.")
+    elif any(column.step for column in facts.columns):
+        said.append("The centres are rounded, so that of themselves they tell no size.")
+    if facts.least > 1:
+        said.append(_about_closed(facts))
+    if facts.inertia is not None:
+        said.append(f"The inertia is {format_value(facts.inertia, facts.inertia / 100)}.")
+    return " ".join(said)
+
+
+def _about_closed(facts: Facts) -> str:
+    few = sum(facts.suppressed)
+    if few == facts.k:
+        return (
+            f"All {facts.k} clusters stay closed: none passes the output rules (a least size of {facts.least} rows). "
+            "No centre is known, all labels are -1, and there is no inertia."
+        )
+    if not few:
+        return f"All clusters pass the output rules (a least size of {facts.least} rows); none stays closed."
+    closed = join_names([str(j) for j in range(facts.k) if facts.closed(j)])
+    said = f"{'Cluster' if few == 1 else 'Clusters'} {closed}, {few} of {facts.k},"
+    said += " stays closed: it does" if few == 1 else " stay closed: they do"
+    return (
+        f"{said} not pass the output rules (a least size of {facts.least} rows). Rows that were in "
+        f"{'it' if few == 1 else 'them'} are labelled by the nearest open centre."
+    )

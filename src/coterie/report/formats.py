@@ -1,0 +1,58 @@
+"""Counts, bytes, times, values and lists of names, as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import floor, isfinite, log10
+
+__all__ = ["format_bytes", "format_count", "format_duration", "format_value", "join_names", "pluralise"]
+
+
+def join_names(names: Sequence[str]) -> str:
+    """a, b and c"""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def pluralise(noun: str, count: int) -> str:
+    return noun if count == 1 else noun + "s"
+
+
+def format_count(count: int) -> str:
+    """1,234,567"""
+    return f"{count:,}"
+
+
+def format_bytes(count: float) -> str:
+    """A number of bytes, to three digits: 12.3 MB."""
+    if count < 1000:
+        return f"{count:.0f} bytes"
+    for unit in ("kB", "MB", "GB", "TB"):  # noqa: B007
+        count /= 1000
+        if count < 999.5:
+            break
+    return f"{count:.3g} {unit}"
+
+
+def format_duration(seconds: float) -> str:
+    """How long something took: 12 ms, 3.4 s, 5 min 20 s, 2 h 5 min."""
+    if seconds < 0.9995:
+        return f"{1000 * seconds:.3g} ms"
+    if seconds < 59.95:
+        return f"{seconds:.3g} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def format_value(value: float, span: float = 0.0) -> str:
+    """A value of a column, as finely as matters in a range of this span."""
+    if not isfinite(value):
+        return str(value)
+    if span <= 0 or not isfinite(span):
+        return f"{value:.6g}"
+    places = 3 - floor(log10(span))
+    if places > 12 or abs(value) >= 1e15:
+        return f"{value:.6g}"
+    text = f"{value:,.{max(places, 0)}f}"
+    return text[1:] if text.startswith("-") and not text.strip("-0.,") else text

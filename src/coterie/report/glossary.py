@@ -1,0 +1,63 @@
+"""What options and the parts of protocols mean, in a few words."""
+
+from __future__ import annotations
+
+__all__ = ["PROTOCOL_PURPOSES", "explain_option"]
+
+_MEANINGS = {
+    ("partition", "horizontal"): "each party holds some of the rows, with all columns",
+    ("partition", "vertical"): "each party holds some of the columns, of all rows",
+    ("partition", "mixed"): "each party holds some of the cells",
+    ("protocol", "onetime"): "one-time random material from the helper, who receives nothing but the stop bit",
+    ("protocol", "securenn"): "the paper's protocols, after SecureNN; the helper computes on masked values",
+    ("counts", "secret"): "the sizes of the clusters are not opened",
+    ("counts", "revealed"): "data parties learn the sizes of the clusters, in every iteration",
+    ("labels", "private"): "a row's cluster is opened at the end, to those who hold values of the row",
+    ("labels", "revealed"): "data parties learn the cluster of every row, in every iteration",
+    ("centers", "revealed"): "centres are opened at the end",
+    ("centers", "shared"): "centres are opened to nobody; each party keeps a share",
+    ("sizes", "secret"): "the sizes of the clusters are not opened",
+    ("sizes", "rounded"): "the sizes of open clusters are opened at the end, to the nearest multiple of the least size",
+    ("contribution", "least"): "for every party, the others must contribute the least size to a cluster that is opened",
+    ("contribution", "none-or-least"): "for every party, the others must contribute the least size, or nothing",
+    ("contribution", "off"): "it does not matter who contributes to a cluster that is opened",
+    ("scale", "bounds"): "columns weigh alike: each is divided by half its agreed range",
+    ("scale", "none"): "columns weigh as they are",
+}
+_ARGUMENTS = {
+    "n_init": "starts, of which the best is opened",
+    "max_iter": "iterations at most",
+    "tol": "the total squared movement of the centres at which the run stops",
+    "least_cluster_size": "rows that a cluster must have to be opened, when its centre was made and in the end",
+    "coalition": "parties whose rows are taken away together when contributions are counted",
+    "fractional_bits": "precision of a value: bits after the point",
+    "start": "the public row numbers that the centres start from",
+    "link": "the network between the parties",
+}
+#: What the parts of the protocols do, by the names under which traffic is counted.
+PROTOCOL_PURPOSES = {
+    "Labels": "which centre is closest to each row",
+    "Sign": "comparisons",
+    "MaskCenters": "the centres, masked, for products with the rows",
+    "BitsToWords": "labels as numbers that can be added up",
+    "Sums": "the sum of each cluster's rows",
+    "Mean": "sums divided by sizes",
+    "Truncate": "rounding to fixed point",
+    "MatDist": "distances of rows to centres",
+    "LabelSamples": "which centre is closest to each row",
+    "ArgMin": "the least of several distances",
+    "PrivateCompare": "comparison of a secret with a number, bit by bit",
+    "ShareConvert": "change of the ring in which shares live",
+    "ComputeMSB": "the sign of a secret number",
+    "DReLU": "comparisons",
+    "Division": "sums divided by sizes",
+    "ElementWiseMatMul": "products of secrets",
+    "Square": "squares of secrets",
+    "MatMul": "products of secret matrices",
+    "SelectShare": "one of two secrets, by a secret bit",
+}
+
+
+def explain_option(option: str, value: str) -> str:
+    """What a value of an option says, in a few words; empty where the name says it."""
+    return _MEANINGS.get((option, value.lower()), _ARGUMENTS.get(option, ""))

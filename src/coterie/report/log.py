@@ -1,0 +1,90 @@
+"""The disclosure log in sentences, for somebody who must answer for the data."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from coterie.report.formats import join_names
+
+if TYPE_CHECKING:
+    from coterie.sharing import Disclosure
+
+__all__ = ["WHAT", "LogLine", "describe_log"]
+
+#: What each entry of the log is, after "learnt".
+WHAT = {
+    "stop bit": "one bit: whether the centres moved so little that the run stops",
+    "counts": "how many rows each cluster has in all",
+    "labels": "the cluster of each row",
+    "centers": "the centres of the clusters",
+    "inertia": "the inertia, one number: the squared distances of all rows to their centres, added up",
+    "equal ids": "one bit: whether all parties hold the same ids",
+    "suppression bits": "one bit a cluster: whether it stays closed, since it does not pass the output rules",
+    "sizes": "the sizes of the open clusters, to the nearest multiple of the least size",
+    "bounds": "the range of each column, as taken from the data and then widened",
+}
+
+#: What is opened neither in an iteration nor at the end.
+BEFORE = {"bounds": "before the run", "equal ids": "before the first iteration"}
+
+
+class LogLine(msgspec.Struct, frozen=True):
+    """Equal entries of the disclosure log, as one sentence. `what` is the log's word, `to` who learnt it, `when` and
+    `times` how often it was opened, `why` the reason that the log gives."""
+
+    sentence: str
+    what: str
+    to: str
+    when: str
+    times: int
+    why: str
+
+
+def describe_log(disclosures: Iterable[Disclosure], helper: str, parties: Sequence[str]) -> list[LogLine]:
+    """The disclosure log as sentences, equal entries together, in the order of their first appearance."""
+    groups: dict[tuple[object, ...], list[Disclosure]] = {}
+    for entry in disclosures:
+        during = entry.iteration is not None
+        groups.setdefault((entry.what, entry.to, entry.reason, entry.detail, during), []).append(entry)
+    return [_describe_entries(entries, helper, parties) for entries in groups.values()]
+
+
+def _describe_entries(entries: Sequence[Disclosure], helper: str, parties: Sequence[str]) -> LogLine:
+    first, times = entries[0], len(entries)
+    to = _describe_recipients(first.to, helper, parties)
+    iterations = [entry.iteration for entry in entries if entry.iteration is not None]
+    if iterations:
+        low, high = min(iterations), max(iterations)
+        when = f"in iteration {low}" if low == high else f"in iterations {low} to {high}"
+        if times > high - low + 1:
+            when += ", over all starts"
+    else:
+        when = BEFORE.get(first.what, "at the end")
+    what = _describe_value(first)
+    verb = "learnt" if first.what in WHAT else "was given" if len(first.to) == 1 else "were given"
+    who = to if to.startswith(tuple(parties)) else to[:1].upper() + to[1:]  # names keep their spelling
+    return LogLine(f"{who} {verb} {what}.", first.what, to.rstrip(","), when, times, first.reason)
+
+
+def _describe_value(entry: Disclosure) -> str:
+    what = WHAT.get(entry.what, f"“{entry.what}”")
+    if entry.what == "labels" and entry.iteration is None and entry.detail:
+        count, _, rows = entry.detail.partition(" ")
+        many = "1 row" if count == "1" else f"{int(count):,} {rows}" if count.isdigit() else entry.detail
+        return f"the cluster of each row of which {'it holds' if len(entry.to) == 1 else 'they hold'} values: {many}"
+    if entry.what in ("centers", "bounds") and entry.detail:
+        columns = entry.detail.split(", ")
+        shown = ", ".join(columns[:8]) + (f" and {len(columns) - 8} more" if len(columns) > 8 else "")
+        return f"{what}, in {'column' if len(columns) == 1 else 'columns'} {shown}"
+    return f"{what} ({entry.detail})" if entry.detail else what
+
+
+def _describe_recipients(to: Collection[str], helper: str, parties: Sequence[str]) -> str:
+    if set(to) == {helper, *parties}:
+        return "everybody, the helper included,"
+    if len(parties) > 2 and set(to) == set(parties):
+        return "all data parties"
+    return join_names([f"the helper {name}" if name == helper else name for name in to])

@@ -1,0 +1,79 @@
+"""The overview of a simulation: what all parties together know, beside scikit-learn, and where each one's report is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.report.blocks import Block, Grid, Link, Section, Tiles
+from coterie.report.facts import Facts
+from coterie.report.formats import format_bytes, format_count, format_duration
+from coterie.report.page import write_page
+from coterie.report.write import make_sections
+
+__all__ = ["Role", "write_overview"]
+
+
+class Role(msgspec.Struct, frozen=True):
+    """What one role of the simulation took, and where its report is. Peak memory and what was sent are in bytes."""
+
+    name: str
+    role: str
+    seconds: float
+    busy: float
+    peak: int
+    sent: int
+    report: str
+
+
+def write_overview(
+    path: Path,
+    facts: Facts,
+    roles: Sequence[Role],
+    values: NDArray[np.float64],
+    labels: NDArray[Any],
+) -> None:
+    """Write the page. The facts are those of all parties together, who are one user here: values and labels are of
+    the whole table."""
+    parts = {part.anchor: part for part in make_sections(facts, values, labels, "rows of all parties")}
+    del parts["cost"]
+    write_page(
+        path,
+        [Section("roles", "Who did what", _list_roles(facts, roles)), parts.pop("comparison"), *parts.values()],
+        title=facts.title,
+        eyebrow="Coterie simulation",
+        lede="Every role ran as a process of its own on one machine, over TLS, on the whole protocol. This page knows "
+        "what all of them know together; each party's own report shows what it alone would have in a real run.",
+        footer=f"Written by coterie simulate{', ' + facts.when if facts.when else ''}.",
+    )
+
+
+def _list_roles(facts: Facts, roles: Sequence[Role]) -> list[Block]:
+    traffic = facts.traffic
+    messages = f"{format_count(traffic.messages)} messages"
+    steady = f"{traffic.rounds_per_iteration} per iteration" if traffic.rounds_per_iteration else ""
+    figures = [
+        ("time", format_duration(max(role.seconds for role in roles)), f"{facts.n_iter} iterations"),
+        ("sent in all", format_bytes(sum(role.sent for role in roles)), messages),
+        ("rounds", format_count(traffic.rounds), steady),
+        ("memory at most", format_bytes(max(role.peak for role in roles)), "of one role"),
+    ]
+    rows = [
+        [
+            role.name,
+            role.role,
+            format_duration(role.seconds),
+            format_duration(role.busy),
+            format_bytes(role.peak),
+            format_bytes(role.sent),
+            Link(role.report, "report"),
+        ]
+        for role in roles
+    ]
+    head = ["name", "role", "time", "of processors", "memory", "sent", "what it knows"]
+    return [Tiles(figures), Grid(head, rows, numeric={2, 3, 4, 5}, caption="Roles")]

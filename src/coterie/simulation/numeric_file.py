@@ -1,0 +1,41 @@
+"""The numeric columns of a file, for a simulation on it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.data import Wanted, read_rows
+from coterie.data.files import find_numeric_columns
+from coterie.errors import DataError, InputError
+
+__all__ = ["NumericFile", "read_numeric_file"]
+
+
+@dataclass(frozen=True, repr=False)
+class NumericFile:
+    """The numeric columns of a file (n x d), and the names of the others."""
+
+    file: Path
+    names: list[str]
+    values: NDArray[np.float64]
+    left_out: list[str]
+
+
+def read_numeric_file(file: Path, wanted: Sequence[str], ranges: dict[str, tuple[float, float]]) -> NumericFile:
+    """The wanted columns of a CSV or Parquet file, or all that hold numbers; within their ranges, where given."""
+    kinds = {} if wanted else find_numeric_columns(file)
+    names = list(wanted) or [name for name, numeric in kinds.items() if numeric]
+    if not names:
+        raise DataError(f"{file}: no column holds numbers only; name the columns to cluster by with --columns")
+    for name in ranges:
+        if name not in names:
+            raise InputError(f"--bounds names {name!r}, which is not among the columns to cluster by")
+    anything = (-math.inf, math.inf)
+    rows = read_rows(str(file), [Wanted(name, *ranges.get(name, anything)) for name in names])
+    return NumericFile(file, names, rows.values, [name for name, numeric in kinds.items() if not numeric])

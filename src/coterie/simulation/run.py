@@ -1,0 +1,108 @@
+"""A fit between processes on one machine, role by role: what the estimator does, and what it cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.clustering import Outcome, Task
+from coterie.data import gather, split
+from coterie.errors import InputError
+from coterie.estimator import SecureKMeans
+from coterie.local.job import Job
+from coterie.local.processes import Usage, run_processes
+from coterie.planning import planned
+from coterie.ring import widen
+from coterie.sharing import Disclosure
+from coterie.simulation.numeric_file import NumericFile
+from coterie.transport import Traffic
+from coterie.transport.links import LINKS
+
+__all__ = ["HELPER", "Simulation", "run_simulation"]
+
+HELPER = "P0"
+Ranges = dict[str, tuple[float, float]]
+
+
+@dataclass(frozen=True, repr=False)
+class Simulation:
+    """What was run, and what came of it: by rank (the helper first), and all roles together (`whole`)."""
+
+    data: NumericFile
+    link: str
+    names: list[str]
+    task: Task
+    usage: Usage
+    outcomes: list[Outcome]
+    iterations: list[list[float]]
+    whole: Outcome
+
+    @property
+    def open(self) -> NDArray[np.bool_]:
+        """Which clusters are open."""
+        closed = self.whole.suppressed
+        return np.ones(self.task.clusters, np.bool_) if closed is None else ~closed
+
+
+def run_simulation(
+    data: NumericFile, clusters: int, arguments: dict[str, Any], ranges: Ranges, link: str
+) -> Simulation:
+    """Split the data and cluster it between processes. `arguments`: those of the estimator."""
+    p = arguments["n_parties"]
+    if p < 2:
+        raise InputError(f"--parties must be at least 2, not {p}")
+    names = [HELPER, *(f"P{j}" for j in range(1, p + 1))]
+    bounds, disclosed = _find_bounds(data, ranges, names)
+    model = SecureKMeans(clusters, bounds=bounds, **arguments)
+    model._check_parameters()
+    table = gather(split(data.values, arguments["partition"], p), arguments["partition"], names[1:])
+    task, automatic, _ = model._task(table, data.names)
+    task = planned(task, p, "auto", LINKS[link])
+    jobs = [Job(task), *(Job(task, block=block) for block in model._encoded(task, table))]
+    usage = Usage()
+    reports = run_processes(names, jobs, usage, link=None if link == "loopback" else LINKS[link])
+    outcomes = [report.outcome for report in reports]
+    for outcome in outcomes:
+        outcome.disclosures = (automatic or disclosed) + outcome.disclosures
+    iterations = [report.iterations for report in reports]
+    return Simulation(data, link, names, task, usage, outcomes, iterations, _put_together(task, outcomes))
+
+
+def _find_bounds(data: NumericFile, given: Ranges, names: list[str]) -> tuple[Any, list[Disclosure]]:
+    """Ranges for all columns: as given, and for the rest from the data, which discloses them."""
+    rest = [name for name in data.names if name not in given]
+    if not given:
+        return "auto", []
+    low, high = widen(data.values.min(axis=0), data.values.max(axis=0))
+    found = dict(zip(data.names, zip(low.tolist(), high.tolist(), strict=True), strict=True))
+    reason = "no bounds were given for these: they come from the data, widened twofold"
+    entry = Disclosure("bounds", tuple(names), reason, None, ", ".join(rest))
+    return {**found, **given}, [entry] if rest else []
+
+
+def _put_together(task: Task, outcomes: list[Outcome]) -> Outcome:
+    """What all roles together know."""
+    layout, first = task.layout, outcomes[1]
+    labels = np.full(layout.n, -1, np.int64)
+    centers = np.zeros((task.clusters, layout.d), np.int64)
+    for one in outcomes[1:]:
+        if one.rows is not None and one.labels is not None:
+            labels[one.rows] = one.labels
+        if one.centers is not None:
+            centers[:, one.center_columns] = one.centers
+    return Outcome(
+        n_iter=first.n_iter,
+        center_columns=list(range(layout.d)),
+        centers=centers,
+        rows=np.ones(layout.n, np.bool_),
+        labels=labels,
+        counts=first.counts,
+        inertia=first.inertia,
+        suppressed=first.suppressed,
+        sizes=first.sizes,
+        disclosures=first.disclosures,
+        traffic=Traffic.together([one.traffic for one in outcomes if one.traffic is not None]),
+    )

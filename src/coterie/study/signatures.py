@@ -1,0 +1,83 @@
+"""Signatures of a study: each participant signs the hashes of its sections, in a file of its own."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+from pathlib import Path
+
+import msgspec
+import tomli_w
+
+from coterie.errors import StudyError
+from coterie.study.agreement import Section, Study, section_hashes
+from coterie.study.files import canonical, decode_toml, read_text, write_file
+from coterie.study.identity import Identity, sign, signed_by
+from coterie.study.study_file import load_study
+
+__all__ = ["Signature", "sign_study", "signature_path", "verify_signatures"]
+
+
+class Signature(Section, frozen=True):
+    """A participant's detached signature, with the hash of each section that it signed."""
+
+    name: str
+    fingerprint: str
+    signed: str
+    sections: dict[str, str]
+    signature: str
+
+    def message(self) -> bytes:
+        return b"coterie study signature\n" + canonical([self.name, self.fingerprint, self.signed, self.sections])
+
+
+def signature_path(path: Path, name: str) -> Path:
+    """study.toml is signed in study.NAME.sig.toml, beside it."""
+    return path.with_name(f"{path.stem}.{name}.sig.toml")
+
+
+def sign_study(path: Path, key: str) -> Path:
+    study = load_study(path)
+    one = study.everybody[study.rank_of(key)]
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    draft = Signature(one.name, one.fingerprint, now, section_hashes(study), "")
+    signed = msgspec.structs.replace(draft, signature=base64.b64encode(sign(key, draft.message())).decode())
+    target = signature_path(path, one.name)
+    head = f"# {one.name}'s signature of {path.name}: send it to all other participants.\n"
+    write_file(target, (head + tomli_w.dumps(msgspec.to_builtins(signed))).encode())
+    return target
+
+
+def verify_signatures(path: Path, study: Study) -> dict[str, Signature]:
+    """Every participant's signature; an error that names who has not signed, or what was changed after signing."""
+    now = section_hashes(study)
+    files = {one.name: signature_path(path, one.name) for one in study.everybody}
+    missing = [name for name, file in files.items() if not file.exists()]
+    found = {one.name: _verify(path, files[one.name], now, one) for one in study.everybody if one.name not in missing}
+    if missing:
+        raise StudyError(
+            f"{path} is not signed by {', '.join(missing)}; put their .sig.toml files beside it (`coterie study sign`)"
+        )
+    return found
+
+
+def _verify(path: Path, file: Path, now: dict[str, str], one: Identity) -> Signature:
+    """A participant's signature, if it is one of the study as it is: `now` are the hashes of its sections."""
+    signature = decode_toml(read_text(file, "the signature"), Signature, file, "a signature")
+    signed = signature.sections
+    if signature.name != one.name or signature.fingerprint != one.fingerprint:
+        raise StudyError(f"{file} is not signed with the certificate of {one.name} that the study pins")
+    try:
+        raw = base64.b64decode(signature.signature, validate=True)
+    except ValueError:
+        raw = b""
+    if not signed_by(one.certificate, raw, signature.message()):
+        raise StudyError(f"{file}: the signature is not valid; {one.name} must sign again")
+    changed = [name for name in {**now, **signed} if signed.get(name) != now.get(name)]
+    if changed:
+        sections = ", ".join(f"[{name}]" for name in changed)
+        raise StudyError(
+            f"{path} was changed after {one.name} signed it: section {sections}. Take the file that was signed, or "
+            "have everybody sign again"
+        )
+    return signature

@@ -1,0 +1,95 @@
+"""The study file: made of options, written, and read again."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+import tomli_w
+
+from coterie import __version__
+from coterie.errors import InputError, StudyError
+from coterie.study.agreement import MOST_ROWS, SECTIONS, Study, StudyColumn
+from coterie.study.files import decode_toml, read_text, write_file
+from coterie.study.identity import Identity
+from coterie.study.statement import state_disclosures
+from coterie.study.validity import check_study
+
+__all__ = ["create_study", "load_study", "write_study"]
+
+#: Options that stand in [disclosures].
+SHOWN = ("counts", "labels", "centers", "sizes", "least_cluster_size", "contribution")
+
+
+def create_study(
+    name: str,
+    parties: Sequence[Identity],
+    helper: Identity,
+    *,
+    clusters: int,
+    partition: str,
+    columns: Sequence[str],
+    bounds: Mapping[str, tuple[float, float]],
+    holds: Mapping[str, str] | None = None,
+    id_column: str = "",
+    resolution: Mapping[str, float] | None = None,
+    most_rows: int = MOST_ROWS,
+    **options: object,
+) -> Study:
+    """A checked study. `holds`: column name to party name, if vertical. `options`: the other fields of [clustering]
+    and [disclosures]."""
+    if partition == "mixed":
+        raise InputError("a study is horizontal or vertical; a patchwork of cells is for SecureKMeans.fit_parties")
+    for column in columns:
+        if column not in bounds:
+            raise InputError(f"--bounds has no range for column {column!r}; add {column}=LOW:HIGH")
+    for column in [*bounds, *(holds or {}), *(resolution or {})]:
+        if column not in columns:
+            raise InputError(f"column {column!r} has bounds, a holder or a resolution, but is not among --columns")
+    holders, steps = holds or {}, resolution or {}
+    listed = [
+        StudyColumn(c, float(bounds[c][0]), float(bounds[c][1]), holders.get(c, ""), steps.get(c, 0.0)) for c in columns
+    ]
+    created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    shown = {key: options.pop(key) for key in SHOWN if key in options}
+    try:
+        made = msgspec.convert(
+            {
+                "study": {"name": name, "created": created, "made_with": f"coterie {__version__}"},
+                "clustering": {"clusters": clusters, "partition": partition, **options},
+                "data": {"columns": msgspec.to_builtins(listed), "id": id_column, "most_rows": most_rows},
+                "disclosures": shown,
+                "participants": {"helper": msgspec.to_builtins(helper), "parties": msgspec.to_builtins(list(parties))},
+            },
+            Study,
+        )
+    except msgspec.ValidationError as error:
+        raise InputError(f"the study cannot be made: {error}") from None
+    made = msgspec.structs.replace(
+        made, disclosures=msgspec.structs.replace(made.disclosures, statement=state_disclosures(made))
+    )
+    try:
+        check_study(made, "the study")
+    except StudyError as error:
+        raise InputError(str(error)) from None
+    return made
+
+
+def load_study(path: Path) -> Study:
+    study = decode_toml(read_text(path, "the study file"), Study, path, "a study file")
+    check_study(study, str(path))
+    return study
+
+
+def write_study(path: Path, study: Study) -> None:
+    """Readable, and never to be edited: every participant signs it as it is."""
+    whole = msgspec.to_builtins(study)
+    parts = [
+        "# A Coterie study. Every participant signs this file as it is (`coterie study sign`); what is changed",
+        "# afterwards is noticed. `coterie study explain` says in plain words what it means.",
+    ]
+    for section, meaning in SECTIONS.items():
+        parts += ["", f"# {meaning}", tomli_w.dumps({section: whole[section]}, multiline_strings=True).rstrip()]
+    write_file(path, ("\n".join(parts) + "\n").encode(), replace=False)

@@ -1,0 +1,229 @@
+"""The answering side of a meeting: who connects is let in, answered or turned away.
+
+Strangers are turned away and change nothing, and so are peers that come for another study.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import select
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from coterie.errors import AuthenticationError, CoterieError, FrameError, PeerLost, WrongSession
+from coterie.transport.certificates import fingerprint
+from coterie.transport.channel import CONTROL_LIMIT, Header, Refusal, letter
+from coterie.transport.hello import DECLINE, ELSEWHERE, HANDSHAKE, PROBE, check_hello, hello, read_hello, say
+from coterie.transport.register import Register
+
+__all__ = ["Door", "Listener"]
+
+#: The most strangers that may be attended to at a time; seconds for a refused one to hear of it.
+CROWD, FAREWELL = 64, 0.5
+
+
+class Listener:
+    """A listening socket, on a port that the operating system chooses unless told."""
+
+    def __init__(self, host: str = "127.0.0.1", port: int = 0) -> None:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self.socket = socket.create_server((host, port), family=family, backlog=CROWD)
+        self.host, self.port = self.socket.getsockname()[:2]
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+class Door:
+    """Answers whoever connects, from the start until it is closed, and puts peers into the register.
+
+    A *guest* is somebody who has connected and is not let in yet; each has a thread, and the socket's handle is kept so
+    that it can be sent away.
+    """
+
+    def __init__(
+        self,
+        register: Register,
+        listener: Listener,
+        context: ssl.SSLContext,
+        ranks: Mapping[str, int],
+        lanes: int,
+        card: Callable[[], bytes],
+    ) -> None:
+        """`ranks`: of the peers, by fingerprint; `lanes`: the most that a peer may open, 0 if questions are answered
+        and no more; `card`: what to tell those who only ask."""
+        self.register, self.world, self.rank = register, register.world, register.rank
+        self.listener, self.context, self.ranks = listener, context, ranks
+        self.lanes, self.card = lanes, card
+        self.guests: dict[threading.Thread, socket.socket] = {}
+        listener.socket.setblocking(False)  # whoever was announced may be gone before it is accepted
+        self._wake_read, self._wake_write = os.pipe()
+        self.thread = threading.Thread(target=self._accept, name="coterie-accept", daemon=True)
+        self.thread.start()
+
+    def close(self) -> None:
+        """Answer nobody any more. The register has been stopped."""
+        os.write(self._wake_write, b"x")
+        self.thread.join()
+        with self.register.changed:
+            waiting = list(self.guests)
+        self._dismiss(waiting)
+        os.close(self._wake_read)
+        os.close(self._wake_write)
+        self.listener.close()
+
+    # -- guests ------------------------------------------------------------------------------------------
+
+    def _accept(self) -> None:
+        poller = select.poll()
+        poller.register(self.listener.socket.fileno(), select.POLLIN)
+        poller.register(self._wake_read, select.POLLIN)
+        while True:
+            ready = poller.poll()
+            if self.register.stopped or (self._wake_read, select.POLLIN) in ready:
+                return
+            with self.register.changed:
+                crowd = list(self.guests)
+            if len(crowd) >= CROWD:
+                self._dismiss([random.choice(crowd)])  # by chance, so that a flood cannot push all others out
+            try:
+                plain, _ = self.listener.socket.accept()
+                self._attend(plain)
+            except (OSError, RuntimeError):  # the guest is gone, or there are no more sockets or threads for now
+                time.sleep(0.05)
+
+    def _attend(self, plain: socket.socket) -> None:
+        """Give a guest a thread, until it is let in or sent away."""
+        host = threading.Thread(target=self._receive, args=(plain,), name="coterie-greet", daemon=True)
+        try:
+            with self.register.changed:
+                self.guests[host] = plain.dup()
+            host.start()
+        except (OSError, RuntimeError):
+            plain.close()
+            with self.register.changed:
+                handle = self.guests.pop(host, None)
+            if handle is not None:
+                handle.close()
+            raise
+
+    def _dismiss(self, hosts: list[threading.Thread]) -> None:
+        """Send away guests who are not let in yet."""
+        for host in hosts:
+            with self.register.changed:
+                if host in self.guests:
+                    with contextlib.suppress(OSError):
+                        self.guests[host].shutdown(socket.SHUT_RDWR)
+            host.join()
+
+    def _receive(self, plain: socket.socket) -> None:
+        try:
+            self._let_in(plain)
+        finally:
+            self._forget()
+
+    def _see_off(self) -> None:
+        """Give a guest that is refused a moment to read why: were its connection closed at once, with something that it
+        has sent unread, it would find it broken instead."""
+        with self.register.changed:
+            handle = self.guests[threading.current_thread()]
+        end = time.monotonic() + FAREWELL
+        with contextlib.suppress(OSError):
+            handle.shutdown(socket.SHUT_WR)
+            handle.settimeout(FAREWELL)
+            while handle.recv(CONTROL_LIMIT) and time.monotonic() < end:
+                pass
+
+    def _forget(self) -> None:
+        with self.register.changed:
+            handle = self.guests.pop(threading.current_thread(), None)
+            if handle is not None:
+                handle.close()
+
+    def _let_in(self, plain: socket.socket) -> None:
+        plain.settimeout(HANDSHAKE)
+        try:
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock = self.context.wrap_socket(plain, server_side=True)
+        except (OSError, ValueError):
+            plain.close()
+            self._see_off()
+            return
+        sender = None
+        try:
+            sender = self.ranks.get(fingerprint(sock.getpeercert(binary_form=True) or b""))
+            if sender is None:
+                raise AuthenticationError("a stranger connected")
+            self._answer(sock, sender)
+        except FrameError as error:  # a peer that cannot be understood: this ends the meeting
+            with contextlib.suppress(OSError):
+                say(sock, self.world, self.rank, sender or 0, Refusal(False, str(error)))
+            sock.close()
+            with self.register.changed:
+                if (sender, 0) not in self.register.taken:  # unless that peer is connected already
+                    self.register.end(error)
+        except AuthenticationError:
+            sock.close()
+            self._see_off()
+        except (EOFError, OSError, ValueError, CoterieError):  # gone before TLS began, or since
+            sock.close()
+
+    # -- peers -------------------------------------------------------------------------------------------
+
+    def _answer(self, sock: ssl.SSLSocket, sender: int) -> None:
+        """Read what an authenticated peer says first, and answer it."""
+        header = read_hello(sock, self.world.names[sender])
+        here = header.session == self.world.session
+        if here:
+            check_hello(header, self.world, header.lane, sender, self.rank)
+        if header.lane == PROBE:
+            self._show_card(sock, sender, here)
+        elif not here:
+            say(sock, self.world, self.rank, sender, Refusal(True, ELSEWHERE))
+            sock.close()
+        elif header.lane == DECLINE:
+            self._hear_no(sock, sender)
+        else:
+            self._take(sock, sender, header)
+
+    def _show_card(self, sock: ssl.SSLSocket, sender: int, here: bool) -> None:
+        """Whoever only asks is answered, also about another study: how it differs from this one, the card tells."""
+        sock.sendall(hello(self.world, PROBE, self.rank, sender))
+        say(sock, self.world, self.rank, sender, letter(self.card()))
+        sock.close()
+        if here:
+            with self.register.changed:
+                self.register.asked.add(sender)
+                self.register.changed.notify_all()
+
+    def _hear_no(self, sock: ssl.SSLSocket, sender: int) -> None:
+        """A peer will not take part: nobody need wait for it. If it is connected already, the run goes on."""
+        sock.sendall(hello(self.world, DECLINE, self.rank, sender))
+        sock.close()
+        name = self.world.names[sender]
+        with self.register.changed:
+            if self.lanes and (sender, 0) not in self.register.taken:
+                why = "its own data or policy does not allow this run"
+                self.register.end(PeerLost(f"{name} declined: {why}; ask there", name))
+
+    def _take(self, sock: ssl.SSLSocket, sender: int, header: Header) -> None:
+        """A peer opens a lane."""
+        one, register = (sender, header.lane), self.register
+        if header.lane >= self.lanes > 0:
+            raise WrongSession(f"{self.world.names[sender]} opens lane {header.lane}", self.world.names[sender])
+        with register.changed:
+            if register.stopped or register.error is not None or one in register.taken or not self.lanes:
+                busy = "it is in the middle of a run" if self.lanes else "it only checks who is there"
+                say(sock, self.world, self.rank, sender, Refusal(True, busy))
+                sock.close()
+                return
+            sock.sendall(hello(self.world, header.lane, self.rank, sender))
+            register.taken.add(one)  # after the answer: if this fails, the peer may come again
+            register.accepted[one] = sock
+            self._forget()
+            register.changed.notify_all()

@@ -1,0 +1,67 @@
+"""What the threads of one meeting share: who has come, who is missing, and how the meeting ended."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+
+from coterie.errors import PeerLost, TransportError
+from coterie.transport.channel import Abort, World
+from coterie.transport.inbox import Inbox
+from coterie.transport.tls import Outbox
+
+__all__ = ["Register"]
+
+
+class Register:
+    """Connections by peer and lane. Whoever changes something here holds `changed`, and notifies those who wait."""
+
+    def __init__(self, world: World, rank: int) -> None:
+        self.world, self.rank = world, rank
+        self.changed = threading.Condition()
+        self.accepted: dict[tuple[int, int], ssl.SSLSocket] = {}
+        self.taken: set[tuple[int, int]] = set()
+        self.asked: set[int] = set()
+        self.elsewhere: set[int] = set()  # peers that take part in another study now
+        self.strayed: set[int] = set()  # peers that did when they last answered
+        self.outboxes: dict[tuple[int, int], Outbox] = {}
+        self.inboxes: dict[tuple[int, int], Inbox] = {}
+        self.error: Exception | None = None
+        self.stopped = False
+
+    def end(self, error: Exception) -> None:
+        """End the meeting with an error, if there is none yet. The caller holds the lock."""
+        self.error = self.error or error
+        self.changed.notify_all()
+
+    @property
+    def over(self) -> Exception | None:
+        """Why nobody need be connected any more, if that is so."""
+        return self.error or (PeerLost("this party has stopped") if self.stopped else None)
+
+    def find_missing(self, wanted: list[tuple[int, int]]) -> list[str]:
+        """The names of those whose connections are not all there."""
+        open_ends = [one[0] for one in wanted if one not in self.inboxes or one not in self.outboxes]
+        return [self.world.names[j] for j in dict.fromkeys(open_ends)]
+
+    def describe(self, name: str, ever: bool = False) -> str:
+        """A peer that is missing, and why where people can do something about it. `ever`: also if it is gone since."""
+        other = self.world.names.index(name)
+        if other in self.elsewhere or (ever and other in self.strayed):
+            return f"{name} (takes part in another study)"
+        return name
+
+    def note_elsewhere(self, other: int, elsewhere: bool) -> None:
+        """Keep whether a peer takes part in another study, as the last attempt has shown."""
+        with self.changed:
+            if elsewhere != (other in self.elsewhere):
+                (self.elsewhere.add if elsewhere else self.elsewhere.discard)(other)
+                self.strayed |= self.elsewhere
+                self.changed.notify_all()
+
+    def blame(self, error: BaseException) -> Abort:
+        """What others hear of an error: whose fault it is, and its kind. What it says of files and addresses stays."""
+        culprit = self.rank
+        if isinstance(error, TransportError) and error.peer in self.world.names:
+            culprit = self.world.names.index(error.peer)
+        return Abort(culprit, type(error).__name__)
