@@ -1,0 +1,99 @@
+"""Holds the disclosure log to the ideal functionality (`coterie/ideal.py`): what it does not allow is not opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from coterie.clustering.task import Task
+from coterie.errors import ProtocolError
+from coterie.ideal import Groups, Learnt, Roles, Terms, learnt
+from coterie.sharing import Disclosure, Party
+from coterie.transport import World
+
+__all__ = ["Allowed", "allow", "allow_comparing_ids", "groups_of", "roles_of", "terms_of"]
+
+
+def roles_of(world: World) -> Roles:
+    """Every data party owns and serves, and the helper deals."""
+    return Roles(world.names[1:], world.names[1:], world.names[0])
+
+
+def terms_of(task: Task, doing: Literal["fit", "predict"] = "fit") -> Terms:
+    names = task.encoding.names
+    return Terms(
+        partition=task.layout.partition,
+        doing=doing,
+        counts=task.counts,
+        labels=task.labels,
+        centers=task.centers,
+        least=task.least,
+        contribution=task.contribution,
+        coalition=task.coalition,
+        sizes=task.sizes,
+        columns=names,
+        rounded=tuple(name for name, shift in zip(names, task.grid, strict=False) if shift),
+        starts=max(len(task.starts), 1),
+        max_iter=task.max_iter,
+    )
+
+
+def groups_of(task: Task, owners: int) -> Groups:
+    """Who learns which labels, and which columns of the centres."""
+    layout, names = task.layout, task.encoding.names
+    return Groups(
+        tuple((f"{len(rows)} rows", tuple(j - 1 for j in held)) for rows, held in layout.label_groups(owners)),
+        tuple(
+            (", ".join(names[l] for l in columns), tuple(j - 1 for j in held))
+            for columns, held in layout.center_groups(owners)
+        ),
+    )
+
+
+class Allowed:
+    """A check of the ledger: every opening must be an item that is learnt, in its place, to its recipients, once."""
+
+    def __init__(self, items: Iterable[Learnt]) -> None:
+        self.items = {
+            (one.item.what, frozenset(one.to), one.item.when == "iteration"): one
+            for one in items
+            if one.item.kind == "opened"
+        }
+        self.seen: set[tuple[str, frozenset[str], int | None, int | None]] = set()
+
+    def __call__(self, entry: Disclosure) -> None:
+        to = frozenset(entry.to)
+        one = self.items.get((entry.what, to, entry.iteration is not None))
+        if one is None or len(to) != len(entry.to) or one.detail not in (None, entry.detail):
+            raise _refused(entry, "no option of the task allows it")
+        place = (entry.what, to, entry.restart, entry.iteration)
+        if not _in_place(one, entry):
+            raise _refused(entry, "this is not the time for it")
+        if place in self.seen:
+            raise _refused(entry, "it was opened before")
+        self.seen.add(place)
+
+
+def _in_place(one: Learnt, entry: Disclosure) -> bool:
+    if entry.iteration is None:
+        return entry.restart is None
+    return entry.restart in range(one.starts) and entry.iteration in range(1, one.iterations + 1)
+
+
+def _refused(entry: Disclosure, why: str) -> ProtocolError:
+    detail = f" ({entry.detail})" if entry.detail else ""
+    return ProtocolError(
+        f"{entry.what!r}{detail} was to be opened to {', '.join(entry.to)}, but {why}; it stays closed"
+    )
+
+
+def allow(me: Party, task: Task, doing: Literal["fit", "predict"] = "fit") -> None:
+    """From here on, open what the task says and nothing else."""
+    roles = roles_of(me.world)
+    me.ledger.check = Allowed(learnt(terms_of(task, doing), roles, groups_of(task, len(roles.owners))))
+
+
+def allow_comparing_ids(me: Party) -> None:
+    """From here on, open whether all parties hold the same ids and nothing else."""
+    items = learnt(Terms(partition="vertical", ids=True), roles_of(me.world))
+    me.ledger.check = Allowed(one for one in items if one.item.when == "before")
