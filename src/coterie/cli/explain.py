@@ -10,9 +10,10 @@ from coterie.cli.people import participants, shown_participants
 from coterie.clustering import Layout, Task
 from coterie.clustering.rules import grid_of
 from coterie.errors import InputError
+from coterie.ideal import Roles, Terms
 from coterie.planning import forecast, planned
 from coterie.planning.sketch import even_layout
-from coterie.report.promises import Options, promises
+from coterie.report.promises import promises
 from coterie.report.words import duration, enumerated, size
 from coterie.ring import FixedPoint, fractional_bits
 from coterie.study.agreement import Study, output_rules, study_hash
@@ -25,7 +26,7 @@ __all__ = ["explained"]
 def explained(study: Study, rows: int, iterations: int) -> tuple[str, dict[str, Any]]:
     """The text, and what machines get: the promises and the forecast."""
     todo, names = study.clustering, study.names
-    told = promises(expected(study))
+    told = promises(expected(study), Roles(names[1:], names[1:], names[0]), todo.protocol)
     lines = [
         f"{study.study.name}, hash {study_hash(study)}",
         "",
@@ -69,28 +70,25 @@ def explained(study: Study, rows: int, iterations: int) -> tuple[str, dict[str, 
     }
 
 
-def expected(study: Study) -> Options:
+def expected(study: Study) -> Terms:
     """What the promises follow from, if every party has the default policy; revealed counts and labels do not go with
     its least cluster size, so these need policies that switch it off. A weaker rule on contributions that the study
     names is taken to be named by every policy, too: nobody is told of more protection than there may be."""
-    todo, shown, names = study.clustering, study.disclosures, study.names
+    todo, shown = study.clustering, study.disclosures
     revealed = "revealed" in (shown.counts, shown.labels)
     least = 1 if revealed else max(shown.least_cluster_size, LEAST)
-    rounded = [column.name for column in study.data.columns if column.resolution and least > 1]
-    return Options(
+    return Terms(
         partition=todo.partition,
         counts=shown.counts,
         labels=shown.labels,
         centers=shown.centers,
-        protocol=todo.protocol,
-        helper=names[0],
-        parties=names[1:],
         least=least,
         contribution=shown.contribution,
         sizes=shown.sizes,
-        rounded=rounded,
-        all_rounded=len(rounded) == len(study.data.columns),
+        columns=study.column_names,
+        rounded=tuple(column.name for column in study.data.columns if column.resolution and least > 1),
         starts=todo.restarts,
+        max_iter=todo.max_iter,
         ids=todo.partition == "vertical",
     )
 

@@ -82,9 +82,8 @@ def _in_place(one: Learnt, entry: Disclosure) -> bool:
 
 def _refused(entry: Disclosure, why: str) -> ProtocolError:
     detail = f" ({entry.detail})" if entry.detail else ""
-    return ProtocolError(
-        f"{entry.what!r}{detail} was to be opened to {', '.join(entry.to)}, but {why}; it stays closed"
-    )
+    to = ", ".join(entry.to)
+    return ProtocolError(f"{entry.what!r}{detail} was to be opened to {to}, but {why}; nothing of it is sent")
 
 
 def allow(me: Party, task: Task, doing: Literal["fit", "predict"] = "fit") -> None:

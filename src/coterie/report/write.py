@@ -11,10 +11,11 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from coterie.ideal import Roles, Terms
 from coterie.report import plots
 from coterie.report.facts import Facts
 from coterie.report.page import beside, image, picture, render, table, tiles
-from coterie.report.promises import Options, Promises, promises
+from coterie.report.promises import Promises, promises
 from coterie.report.words import PROTOCOLS, duration, enumerated, meaning, number, size, told, whole
 
 __all__ = ["Section", "disclosed", "promised", "sections", "views", "write_report"]
@@ -477,29 +478,24 @@ def _trust(facts: Facts) -> Markup:
 
 
 def promised(facts: Facts) -> Promises:
-    """What the options of this run had announced."""
-    agreed, rounded = facts.options, [column.name for column in facts.columns if column.step]
-    vertical = agreed["partition"] == "vertical"
-    return promises(
-        Options(
-            partition=agreed["partition"],
-            counts=agreed["counts"],
-            labels=agreed["labels"],
-            centers=agreed["centers"],
-            protocol=agreed["protocol"],
-            helper=facts.helper,
-            parties=facts.parties,
-            least=facts.least,
-            contribution=agreed.get("contribution", "least"),
-            coalition=facts.coalition,
-            sizes=agreed.get("sizes", "secret"),
-            rounded=rounded,
-            all_rounded=len(rounded) == facts.d,
-            starts=int(agreed.get("n_init", "1")),
-            ids=vertical and facts.study is not None,
-            bounds=any(entry.what == "bounds" for entry in facts.disclosures),
-        )
+    """What the terms of this run had announced."""
+    agreed, parties = facts.options, tuple(facts.parties)
+    terms = Terms(
+        partition=agreed["partition"],
+        counts=agreed["counts"],
+        labels=agreed["labels"],
+        centers=agreed["centers"],
+        least=facts.least,
+        contribution=agreed.get("contribution", "least"),
+        coalition=facts.coalition,
+        sizes=agreed.get("sizes", "secret"),
+        columns=tuple(column.name for column in facts.columns),
+        rounded=tuple(column.name for column in facts.columns if column.step),
+        starts=int(agreed.get("n_init", "1")),
+        ids=agreed["partition"] == "vertical" and facts.study is not None,
+        bounds=any(entry.what == "bounds" for entry in facts.disclosures),
     )
+    return promises(terms, Roles(parties, parties, facts.helper), agreed["protocol"])
 
 
 def _versions(facts: Facts) -> Markup:
