@@ -1,7 +1,7 @@
 """The ideal functionality: what each role learns of a run, when, how precisely and how often.
 
 `ITEMS` says it once, for every option and partition. `learnt` picks what holds under the terms of a run and puts names
-to the roles. Made from it are a study's statement, `explain`, the report, the guide's tables, the tests of disclosures,
+to the roles. Made from it are `explain`, the report, the guide's tables, the tests of disclosures,
 and the check of the log while a run goes on (`clustering/allowed.py`). Loads nothing heavy.
 """
 
@@ -146,7 +146,8 @@ ITEMS: tuple[Item, ...] = (
          "stops. (After the last iteration that is allowed, not even that.)"),
     Item(what="counts", when="iteration", to=("servers",), only=COUNTS,
          sentence="In every iteration, {who} learn how many rows each cluster has in all."),
-    Item(what="counts", kind="implied", when="iteration", to=("owners",), only={"doing": "fit", "labels": "revealed"}),
+    Item(what="counts", kind="implied", when="iteration", to=("owners",),
+         only={"doing": "fit", "counts": "revealed", "labels": "revealed"}),
     Item(what="labels", when="iteration", to=("owners",), only={"doing": "fit", "labels": "revealed"},
          sentence="In every iteration, {who} learn the cluster of every row. From this follow the sizes of the "
          "clusters and, for each party, the centres in its own columns."),
@@ -184,7 +185,7 @@ ITEMS: tuple[Item, ...] = (
          sentence="How many iterations the run takes, and when and how much everybody sends."),
     Item(what="participants", kind="public", when="before", to=EVERYBODY,
          sentence="Who takes part: names, addresses and certificates."),
-    Item(what="number of open clusters", kind="public", when="end", to=("network",), only=RULED,
+    Item(what="number of open clusters", kind="public", when="end", to=("owners", "servers", "network"), only=RULED,
          sentence="How many clusters are open, from the length of what is sent at the end."),
 )  # fmt: skip
 #: Who holds the cells of a row or a column, where the layout is not known: one owner, all of them, or some.

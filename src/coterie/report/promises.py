@@ -50,7 +50,7 @@ def promises(terms: Terms, roles: Roles, protocol: str = "onetime") -> Promises:
         during,
         {name: _at_end(name, items, terms, roles) for name in sorted(roles.everybody, key=lambda n: n == roles.dealer)},
         _nobody(terms),
-        [_sentence(one, terms, roles) for one in items if one.item.kind == "public" and one.to],
+        [_sentence(one, terms, roles) for one in items if one.item.kind == "public" and "dealer" in one.item.to],
         _assumptions(roles, protocol),
         _not_protected(terms, roles),
     )
