@@ -1,13 +1,13 @@
 """The ideal functionality: what each role learns of a run, when, how precisely and how often.
 
 `ITEMS` says it once, for every option and partition. `learnt` picks what holds under the terms of a run and puts names
-to the roles. Made from it are `explain`, the report, the guide's tables, the tests of disclosures,
-and the check of the log while a run goes on (`clustering/allowed.py`). Loads nothing heavy.
+to the roles. Made from it are a study's statement, `explain`, the report, the guide's tables (`docs/learnt.py`), the
+tests of disclosures, and the check of the log while a run goes on (`clustering/allowed.py`). Loads nothing heavy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -195,12 +195,9 @@ HOLDERS = {
 }
 
 
-class Groups(msgspec.Struct, frozen=True):
-    """The parts that a layout makes of labels and of centres: for each, what it is called in the log, and which owners
-    (0 is the first) learn it."""
-
-    row: tuple[tuple[str, tuple[int, ...]], ...]
-    column: tuple[tuple[str, tuple[int, ...]], ...]
+#: The parts that a layout makes of labels ("row") and of centres ("column"): what each is called in the log, and which
+#: owners (0 is the first) learn it.
+Groups = Mapping[str, Sequence[tuple[str, tuple[int, ...]]]]
 
 
 class Learnt(msgspec.Struct, frozen=True):
@@ -218,6 +215,12 @@ class Learnt(msgspec.Struct, frozen=True):
     def most(self) -> int:
         """How often it is opened at most."""
         return self.starts * self.iterations if self.item.when == "iteration" else 1
+
+    def has_place(self, restart: int | None, iteration: int | None) -> bool:
+        """Is it learnt in this iteration of this start? Both count up from 0 and 1; outside the loop they are None."""
+        if self.item.when != "iteration":
+            return (restart, iteration) == (None, None)
+        return restart in range(self.starts) and iteration in range(1, self.iterations + 1)
 
     @property
     def always(self) -> bool:
@@ -242,7 +245,7 @@ def learnt(terms: Terms, roles: Roles, groups: Groups | None = None) -> tuple[Le
 
 def _parts(item: Item, terms: Terms, owners: tuple[str, ...], groups: Groups | None) -> Iterator[Learnt]:
     if groups is not None:
-        for detail, held in groups.row if item.each == "row" else groups.column:
+        for detail, held in groups[item.each]:
             yield Learnt(item, tuple(owners[j] for j in held), detail=detail)
         return
     holders = HOLDERS[item.each][terms.partition]

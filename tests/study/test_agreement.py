@@ -21,12 +21,12 @@ from coterie.study.agreement import (
     section_hashes,
     sign_study,
     signature_path,
-    statement,
     study_hash,
     verify_signatures,
     write_study,
 )
 from coterie.study.identity import create_identity, load_identity, load_key, sign
+from coterie.study.statement import statement
 from tests.study.walk import SMALL, Cast, coterie
 
 VERTICAL = (

@@ -15,10 +15,11 @@ from coterie import __version__
 from coterie.clustering import distinct_rows
 from coterie.errors import CoterieError, DataError, FrameError, PeerLost, PolicyError, StudyError
 from coterie.study import handshake
-from coterie.study.agreement import create_study, statement
+from coterie.study.agreement import create_study
 from coterie.study.checkpoint import Mark
 from coterie.study.handshake import Agreed, Greeting, agree_on_run, card_of, compare_cards, greeting
 from coterie.study.identity import create_identity
+from coterie.study.statement import statement
 from coterie.transport import World, memory_channels
 from coterie.transport.links import Link
 

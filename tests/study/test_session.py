@@ -13,11 +13,12 @@ import pytest
 
 from coterie.errors import DataError, InputError, PeerLost, PeerUnreachable
 from coterie.study import run
-from coterie.study.agreement import statement, study_hash, write_study
+from coterie.study.agreement import study_hash, write_study
 from coterie.study.predict import predict_rows
 from coterie.study.prepare import prepare
 from coterie.study.run import run_study
 from coterie.study.session import Voice, meeting_of
+from coterie.study.statement import statement
 from tests.study.walk import BRIEF, SMALL, Cast, coterie
 
 pytestmark = pytest.mark.usefixtures("no_pictures")

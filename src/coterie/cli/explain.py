@@ -10,14 +10,15 @@ from coterie.cli.people import participants, shown_participants
 from coterie.clustering import Layout, Task
 from coterie.clustering.rules import grid_of
 from coterie.errors import InputError
-from coterie.ideal import Roles, Terms
+from coterie.ideal import Terms
 from coterie.planning import forecast, planned
 from coterie.planning.sketch import even_layout
 from coterie.report.promises import promises
 from coterie.report.words import duration, enumerated, size
 from coterie.ring import FixedPoint, fractional_bits
-from coterie.study.agreement import Study, output_rules, study_hash
+from coterie.study.agreement import Study, study_hash
 from coterie.study.policy import LEAST
+from coterie.study.statement import output_rules, roles_of_study, terms_of_study
 from coterie.transport.links import LINKS
 
 __all__ = ["explained"]
@@ -26,7 +27,7 @@ __all__ = ["explained"]
 def explained(study: Study, rows: int, iterations: int) -> tuple[str, dict[str, Any]]:
     """The text, and what machines get: the promises and the forecast."""
     todo, names = study.clustering, study.names
-    told = promises(expected(study), Roles(names[1:], names[1:], names[0]), todo.protocol)
+    told = promises(expected(study), roles_of_study(study), todo.protocol)
     lines = [
         f"{study.study.name}, hash {study_hash(study)}",
         "",
@@ -74,23 +75,9 @@ def expected(study: Study) -> Terms:
     """What the promises follow from, if every party has the default policy; revealed counts and labels do not go with
     its least cluster size, so these need policies that switch it off. A weaker rule on contributions that the study
     names is taken to be named by every policy, too: nobody is told of more protection than there may be."""
-    todo, shown = study.clustering, study.disclosures
+    shown = study.disclosures
     revealed = "revealed" in (shown.counts, shown.labels)
-    least = 1 if revealed else max(shown.least_cluster_size, LEAST)
-    return Terms(
-        partition=todo.partition,
-        counts=shown.counts,
-        labels=shown.labels,
-        centers=shown.centers,
-        least=least,
-        contribution=shown.contribution,
-        sizes=shown.sizes,
-        columns=study.column_names,
-        rounded=tuple(column.name for column in study.data.columns if column.resolution and least > 1),
-        starts=todo.restarts,
-        max_iter=todo.max_iter,
-        ids=todo.partition == "vertical",
-    )
+    return terms_of_study(study, 1 if revealed else max(shown.least_cluster_size, LEAST))
 
 
 def _assumed(study: Study) -> str:

@@ -41,13 +41,12 @@ def terms_of(task: Task, doing: Literal["fit", "predict"] = "fit") -> Terms:
 def groups_of(task: Task, owners: int) -> Groups:
     """Who learns which labels, and which columns of the centres."""
     layout, names = task.layout, task.encoding.names
-    return Groups(
-        tuple((f"{len(rows)} rows", tuple(j - 1 for j in held)) for rows, held in layout.label_groups(owners)),
-        tuple(
-            (", ".join(names[l] for l in columns), tuple(j - 1 for j in held))
-            for columns, held in layout.center_groups(owners)
-        ),
-    )
+    rows = [(f"{len(rows)} rows", held) for rows, held in layout.label_groups(owners)]
+    columns = [(", ".join(names[l] for l in columns), held) for columns, held in layout.center_groups(owners)]
+    return {
+        each: [(called, tuple(j - 1 for j in held)) for called, held in parts]
+        for each, parts in (("row", rows), ("column", columns))
+    }
 
 
 class Allowed:
@@ -66,18 +65,12 @@ class Allowed:
         one = self.items.get((entry.what, to, entry.iteration is not None))
         if one is None or len(to) != len(entry.to) or one.detail not in (None, entry.detail):
             raise _refused(entry, "no option of the task allows it")
-        place = (entry.what, to, entry.restart, entry.iteration)
-        if not _in_place(one, entry):
+        if not one.has_place(entry.restart, entry.iteration):
             raise _refused(entry, "this is not the time for it")
+        place = (entry.what, to, entry.restart, entry.iteration)
         if place in self.seen:
             raise _refused(entry, "it was opened before")
         self.seen.add(place)
-
-
-def _in_place(one: Learnt, entry: Disclosure) -> bool:
-    if entry.iteration is None:
-        return entry.restart is None
-    return entry.restart in range(one.starts) and entry.iteration in range(1, one.iterations + 1)
 
 
 def _refused(entry: Disclosure, why: str) -> ProtocolError:

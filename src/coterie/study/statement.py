@@ -1,0 +1,115 @@
+"""What a study discloses to whom, as its file states it: from the same items as `explain`, in fewer words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coterie.ideal import Roles, Terms, learnt
+
+if TYPE_CHECKING:
+    from coterie.study.agreement import Study
+
+__all__ = ["output_rules", "roles_of_study", "statement", "terms_of_study"]
+
+#: The lines, by name and time of what is learnt; where that matters, by partition. These words are signed: with others,
+#: studies that were signed before no longer hold.
+LINES: dict[tuple[str, str], str | dict[str, str]] = {
+    ("equal ids", "before"): "Before the first iteration {who} learn one bit: whether all of them hold the same ids.",
+    ("stop bit", "iteration"): "In every iteration {who} learn one bit: whether to stop.",
+    ("counts", "iteration"): "In every iteration {who} learn how many rows each cluster has.",
+    ("labels", "iteration"): "In every iteration {who} learn the cluster of every row.",
+    ("labels", "end"): {
+        "horizontal": "At the end each party learns the clusters of its own rows, and of no others.",
+        "vertical": "At the end each party learns the cluster of every row (it holds a part of every row).",
+    },
+    ("share of the centres", "end"): "The centres are never disclosed: each party keeps a share, which alone says "
+    "nothing.",
+    ("centers", "end"): {
+        "horizontal": "At the end {who} learn the centres of the clusters.",
+        "vertical": "At the end each party learns the centres in its own columns, and in no others.",
+    },
+    ("inertia", "end"): "At the end {who} learn the inertia, the sum of all squared distances to the centres.",
+}
+
+
+def roles_of_study(study: Study) -> Roles:
+    """Every party owns and serves, and the helper deals."""
+    helper, *parties = study.names
+    return Roles(tuple(parties), tuple(parties), helper)
+
+
+def terms_of_study(study: Study, least: int = 1) -> Terms:
+    """What is learnt follows from these. The least cluster size is known when all policies are."""
+    todo, shown, columns = study.clustering, study.disclosures, study.data.columns
+    return Terms(
+        partition=todo.partition,
+        counts=shown.counts,
+        labels=shown.labels,
+        centers=shown.centers,
+        least=least,
+        contribution=shown.contribution,
+        sizes=shown.sizes,
+        columns=study.column_names,
+        rounded=tuple(column.name for column in columns if column.resolution and least > 1),
+        starts=todo.restarts,
+        max_iter=todo.max_iter,
+        ids=todo.partition == "vertical",
+    )
+
+
+def statement(study: Study) -> list[str]:
+    """What is disclosed to whom, as the file says it."""
+    roles = roles_of_study(study)
+    items = {(one.item.what, one.item.when): one for one in learnt(terms_of_study(study), roles)}
+    lines = []
+    for key, said in LINES.items():
+        if key in items:
+            line = said if isinstance(said, str) else said[study.clustering.partition]
+            who = ", ".join(name for name in items[key].to if name != roles.dealer)
+            lines.append(line.format(who=f"{who} and {roles.dealer}" if roles.dealer in items[key].to else who))
+    return [
+        *lines,
+        *output_rules(study),
+        f"Everybody, {roles.dealer} included, knows this file, how many rows each party has, and the number of "
+        "iterations.",
+    ]
+
+
+def output_rules(study: Study) -> list[str]:
+    """Which clusters are opened, as the file says it."""
+    shown = study.disclosures
+    vertical = study.clustering.partition == "vertical"
+    least = shown.least_cluster_size
+    said = [
+        f"The least cluster size is the largest that the study ({least if least > 1 else 'which names none'}) or a "
+        "party's policy (10 unless it says otherwise) asks for. A cluster with fewer rows, when its centre was made or "
+        "in the end, stays closed: no centre; its rows are labelled by the nearest open centre (-1 if all clusters are "
+        "closed; then there is no inertia, either). Parties learn which clusters are closed, and not why."
+    ]
+    if vertical:
+        said.append(
+            "Every party learns the cluster of every row, and so the sizes of the open clusters; who contributes to a "
+            "cluster cannot be told apart."
+        )
+    if not vertical and shown.contribution == "least":
+        said.append(
+            "A cluster also stays closed unless, for every party, the others together contribute at least that many "
+            "rows to it. A policy may ask this for coalitions of several parties."
+        )
+    elif not vertical and shown.contribution == "none-or-least":
+        said.append(
+            "A cluster also stays closed unless, for every party, the others together contribute no row at all or at "
+            "least that many; where a policy does not name this weaker rule, they must contribute at least that many."
+        )
+    if any(column.resolution for column in study.data.columns):
+        rounded = ", ".join(f"{c.name} ({c.resolution:g})" for c in study.data.columns if c.resolution)
+        said.append(
+            f"With a least cluster size above 1, opened centres are rounded so that of themselves they tell no size: "
+            f"to about {rounded}, divided by the least size; and the inertia accordingly."
+        )
+    if shown.sizes == "rounded":
+        said.append(
+            "With a least cluster size above 1, at the end the parties learn the sizes of the open clusters, to the "
+            "nearest multiple of it."
+        )
+    return said
