@@ -12,6 +12,7 @@ from coterie.errors import ProtocolError
 from coterie.ideal import ITEMS, WHAT, Groups, Learnt, Roles, Terms, learnt
 from coterie.report.promises import promises
 from coterie.sharing import Disclosure, Ledger
+from coterie.study.statement import LINES
 
 PARTIES = ("alice", "bob", "carol")
 TODAY = Roles(PARTIES, PARTIES, "depot")
@@ -95,6 +96,14 @@ def test_every_opening_has_words_and_a_sentence():
     for item in ITEMS:
         assert item.kind != "opened" or (item.what in WHAT and item.sentence and item.moment)
     assert {item.what for item in ITEMS if item.kind == "opened"} == set(WHAT)
+
+
+def test_the_statement_of_a_study_has_a_line_for_every_opening():
+    """But for what the output rules add, which it says at length, and the counts at the end, after those before."""
+    for options in OPTIONS:
+        if options["partition"] != "mixed" and options["least"] == 1:
+            found = opened(Terms(ids=options["partition"] == "vertical", **options))
+            assert {(one.item.what, one.item.when) for one in found} - {("counts", "end")} <= set(LINES)
 
 
 # -- worlds to come --------------------------------------------------------------------------------------------------
