@@ -193,8 +193,6 @@ HOLDERS = {
     "row": {"horizontal": "one", "vertical": "all", "mixed": "some"},
     "column": {"horizontal": "all", "vertical": "one", "mixed": "all"},
 }
-
-
 #: The parts that a layout makes of labels ("row") and of centres ("column"): what each is called in the log, and which
 #: owners (0 is the first) learn it.
 Groups = Mapping[str, Sequence[tuple[str, tuple[int, ...]]]]
