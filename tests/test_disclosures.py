@@ -16,15 +16,14 @@ import pytest
 
 from coterie import SecureKMeans
 from coterie.clustering import Task
-from coterie.clustering.allowed import Allowed, groups_of, terms_of
 from coterie.data import split
 from coterie.errors import ProtocolError
-from coterie.ideal import Roles, learnt
 from coterie.local.oracle import run_oracle
 from coterie.protocols import FAMILIES, SecureNN
 from coterie.sharing import Ledger
 from coterie.transport import Metered
 from tests.clustering.comparison import seeded_runs, task_and_table  # noqa: F401
+from tests.ideal_logs import Entry, ideal_log, let_anything_be_opened
 
 X = np.random.RandomState(2).uniform(-1, 1, (14, 4))
 BOUNDS = [(-1, 1)] * 4
@@ -50,8 +49,6 @@ RULED = [
 ]
 PROTOCOLS = list(FAMILIES)
 
-Entry = tuple[str, tuple[str, ...], int | None]
-
 
 def option_name(options: dict[str, object]) -> str:
     return "-".join(map(str, options.values()))
@@ -62,21 +59,9 @@ def iterations_of_each_start(task: Task, table: np.ndarray) -> list[int]:
 
 
 def allowed(model: SecureKMeans, blocks: list[np.ndarray]) -> Counter[Entry]:
-    """What the ideal functionality says, as entries (what, to, iteration), for the iterations that each start takes."""
+    """What the ideal functionality says, for the iterations that each start takes."""
     task, table = task_and_table(model, blocks)
-    terms = msgspec.structs.replace(terms_of(task), bounds=isinstance(model.bounds, str))
-    iterations = iterations_of_each_start(task, table)
-    entries: Counter[Entry] = Counter()
-    for one in learnt(terms, Roles(PARTIES, PARTIES, "P0"), groups_of(task, len(PARTIES))):
-        if one.item.kind != "opened":
-            continue
-        places: list[int | None] = [None]
-        if one.item.when == "iteration":
-            places = [i for done in iterations for i in range(1, min(done, one.iterations) + 1)]
-        entries.update((one.item.what, one.to, place) for place in places)
-        assert len(places) <= one.most
-        assert places or not one.always
-    return entries
+    return ideal_log(task, len(PARTIES), iterations_of_each_start(task, table), isinstance(model.bounds, str))
 
 
 def logged(model: SecureKMeans) -> Counter[Entry]:
@@ -234,7 +219,7 @@ def test_a_planted_opening_is_stopped_before_anything_leaves(monkeypatch, bug):
 @pytest.fixture
 def unchecked(monkeypatch):
     """The log is not checked while the run goes on."""
-    monkeypatch.setattr(Allowed, "__call__", lambda *_: None)
+    let_anything_be_opened(monkeypatch)
 
 
 @pytest.mark.parametrize("bug", PLANTED)
