@@ -1,7 +1,12 @@
-"""`disclosures_` holds what DESIGN.md's table allows for the chosen options, and nothing else."""
+"""`disclosures_` holds what the ideal functionality says for the chosen options, and nothing else.
+
+Each plant is caught twice: by the check of the log, before anything leaves; and, with that switched off, by comparing
+the log of the run.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from itertools import product
 
@@ -15,14 +20,15 @@ from coterie.data import split
 from coterie.errors import ProtocolError
 from coterie.local.oracle import run_oracle
 from coterie.protocols import FAMILIES, SecureNN
+from coterie.sharing import Ledger
+from coterie.transport import Metered
 from tests.clustering.comparison import seeded_runs, task_and_table  # noqa: F401
+from tests.ideal_logs import Entry, ideal_log, let_anything_be_opened
 
 X = np.random.RandomState(2).uniform(-1, 1, (14, 4))
 BOUNDS = [(-1, 1)] * 4
 PARTIES = ("P1", "P2", "P3")
 EVERYBODY = ("P0", *PARTIES)
-#: Of the mixed table, whose cells make up a row: P1's alone, P3's alone, two parties', all three's.
-MIXED_HOLDERS = [("P1",), ("P3",), ("P2", "P3"), PARTIES]
 OPTIONS = [
     {"partition": partition, "counts": counts, "labels": labels, "centers": centers}
     for partition, counts, labels, centers in product(
@@ -30,13 +36,22 @@ OPTIONS = [
     )
     if labels == "private" or partition == "vertical"
 ]
+RULES = [
+    {"least_cluster_size": 2, "contribution": "off"},
+    {"least_cluster_size": 2, "sizes": "rounded", "contribution": "none-or-least"},
+    {"least_cluster_size": 3, "sizes": "rounded", "contribution": "off", "resolution": {"x0": 0.5, "x2": 0.5}},
+    {"least_cluster_size": 14, "contribution": "off", "sizes": "rounded"},  # all clusters are closed
+]
+RULED = [
+    {"partition": partition, "centers": centers, **rules}
+    for partition, centers, rules in product(("horizontal", "vertical", "mixed"), ("revealed", "shared"), RULES)
+    if partition != "vertical" or "resolution" not in rules
+]
 PROTOCOLS = list(FAMILIES)
 
-Entry = tuple[str, tuple[str, ...], int | None]
 
-
-def option_name(options: dict[str, str]) -> str:
-    return "-".join(options.values())
+def option_name(options: dict[str, object]) -> str:
+    return "-".join(map(str, options.values()))
 
 
 def iterations_of_each_start(task: Task, table: np.ndarray) -> list[int]:
@@ -44,30 +59,9 @@ def iterations_of_each_start(task: Task, table: np.ndarray) -> list[int]:
 
 
 def allowed(model: SecureKMeans, blocks: list[np.ndarray]) -> Counter[Entry]:
-    """DESIGN.md, "What is disclosed, and nothing else", as entries (what, to, iteration)."""
-    entries: Counter[Entry] = Counter()
-    svk_means = model.labels == "revealed"
-    counts = model.counts == "revealed" and not svk_means  # implied by the labels
-    if isinstance(model.bounds, str):
-        entries["bounds", EVERYBODY, None] += 1
-    for iterations in iterations_of_each_start(*task_and_table(model, blocks)):
-        for i in range(1, iterations + 1):
-            if i < model.max_iter:
-                entries["stop bit", EVERYBODY, i] += 1
-            if counts:
-                entries["counts", PARTIES, i] += 1
-            if svk_means:
-                entries["labels", PARTIES, i] += 1
-    entries["inertia", PARTIES, None] += 1
-    if counts:
-        entries["counts", PARTIES, None] += 1
-    alone = [(name,) for name in PARTIES]
-    holders = {"horizontal": alone, "vertical": [PARTIES], "mixed": MIXED_HOLDERS}[model.partition]
-    entries.update(("labels", to, None) for to in holders)
-    if model.centers == "revealed":
-        learning = alone if model.partition == "vertical" else [PARTIES]
-        entries.update(("centers", to, None) for to in learning)
-    return entries
+    """What the ideal functionality says, for the iterations that each start takes."""
+    task, table = task_and_table(model, blocks)
+    return ideal_log(task, len(PARTIES), iterations_of_each_start(task, table), isinstance(model.bounds, str))
 
 
 def logged(model: SecureKMeans) -> Counter[Entry]:
@@ -127,6 +121,16 @@ def test_what_is_disclosed_where_a_fixed_point_ends_the_run(options, protocol):
     assert max(entry.iteration or 0 for entry in model.disclosures_) == model.n_iter_
 
 
+@pytest.mark.parametrize("restarts", [1, 2])
+@pytest.mark.parametrize("options", RULED, ids=option_name)
+def test_what_is_disclosed_under_output_rules(options, restarts):
+    model = fitted(options, protocol="onetime", n_init=restarts, max_iter=2)
+    check(model)
+    whats = {entry.what for entry in model.disclosures_}
+    assert "suppression bits" in whats
+    assert ("sizes" in whats) == (options.get("sizes") == "rounded")
+
+
 @pytest.mark.parametrize("partition", ["horizontal", "vertical", "mixed"])
 def test_bounds_taken_from_the_data_are_a_disclosure_to_everybody(partition):
     model = fitted({"partition": partition, "counts": "revealed"}, bounds="auto", max_iter=1)
@@ -151,8 +155,8 @@ def plant(monkeypatch, method, extra):
     """Make a family's method open something besides."""
     honest = getattr(SecureNN, method)
 
-    def planted(self, *args):
-        result = honest(self, *args)
+    def planted(self, *args, **more):
+        result = honest(self, *args, **more)
         extra(self, result)
         return result
 
@@ -169,11 +173,57 @@ PLANTED = {
         lambda family, result: family.open(result, family.me.world.owners, "debugging", "planted"),
     ),
     "centres to the helper": ("means", lambda family, result: family.open(result, [0], "centers", "planted")),
+    "centres before the end": (
+        "means",
+        lambda family, result: family.open(result, family.me.world.owners, "centers", "planted"),
+    ),
     "movement to one party": ("movement", lambda family, result: family.open(result, [2], "movement", "planted")),
+    "labels to one who holds other rows": (
+        "index",
+        lambda family, result: family.open(result, [2], "labels", "planted"),
+    ),
+    "a second stop bit": (
+        "open_stop_bit",
+        lambda family, _: family.open(family.public(np.arange(2)), range(4), "stop bit", "planted"),
+    ),
 }
 
 
 @pytest.mark.parametrize("bug", PLANTED)
+def test_a_planted_opening_is_stopped_before_anything_leaves(monkeypatch, bug):
+    """Of the planted opening, that is: nobody sends from when it is recorded."""
+    opening: set[int] = set()
+    begun: list[str] = []
+    record = Ledger.record
+
+    def watched(ledger, what, to, reason, detail=""):
+        if reason == "planted":
+            opening.add(threading.get_ident())
+            begun.append(what)
+        record(ledger, what, to, reason, detail)
+
+    send = Metered.send
+
+    def sending(channel, *args, **more):
+        assert threading.get_ident() not in opening
+        return send(channel, *args, **more)
+
+    monkeypatch.setattr(Ledger, "record", watched)
+    monkeypatch.setattr(Metered, "send", sending)
+    plant(monkeypatch, *PLANTED[bug])
+    with pytest.raises(ProtocolError, match=r"was to be opened to .* nothing of it is sent"):
+        fitted({"partition": "horizontal"}, max_iter=3)
+    assert begun
+
+
+@pytest.fixture
+def unchecked(monkeypatch):
+    """The log is not checked while the run goes on."""
+    let_anything_be_opened(monkeypatch)
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+@pytest.mark.usefixtures("unchecked")
 def test_a_planted_opening_is_caught(monkeypatch, bug):
     plant(monkeypatch, *PLANTED[bug])
     model = fitted({"partition": "horizontal"}, max_iter=2)
@@ -181,6 +231,7 @@ def test_a_planted_opening_is_caught(monkeypatch, bug):
         check(model)
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_an_opening_that_one_party_alone_logs_is_caught(monkeypatch):
     plant(
         monkeypatch,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from itertools import product
 from typing import Any
@@ -11,12 +12,12 @@ import pytest
 
 from coterie import SecureKMeans
 from coterie.data import gather, split
+from coterie.ideal import WHAT
 from coterie.local.job import Job, do
 from coterie.local.threads import run_threads
 from coterie.report.facts import Facts, Participant, facts_of
-from coterie.report.log import WHAT
 from coterie.report.page import render_block
-from coterie.report.promises import Options, Promises, promises
+from coterie.report.promises import Promises
 from coterie.report.trust import promises_of, show_disclosures
 from coterie.sharing import Disclosure
 from coterie.transport import World
@@ -210,9 +211,32 @@ FIELDS = ("what", "to", "reason", "iteration", "detail")
 # -- the guide -------------------------------------------------------------------------------------------------------
 
 
+def learnt_page() -> Any:
+    spec = importlib.util.spec_from_file_location("learnt_tables", DOCS / "learnt.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_tables_are_made_from_the_ideal_functionality():
+    """Verbatim, and every one of them stands somewhere."""
+    module, found = learnt_page(), []
+    for page in module.PAGES:
+        text = page.read_text(encoding="utf-8")
+        assert text == module.renew(text), f"{page.name} has old tables; run python docs/learnt.py"
+        found += [block["name"] for block in module.BLOCK.finditer(text)]
+    assert sorted(found) == sorted(module.TABLES)
+
+
+def test_a_page_that_says_something_else_is_noticed():
+    module = learnt_page()
+    text = (DOCS / "data-protection.md").read_text(encoding="utf-8")
+    assert module.renew(text.replace("| `stop bit` |", "| `stop bits` |")) == text
+
+
 def test_the_guide_names_everything_that_can_be_in_a_log():
-    rows = {cells[0].strip("`"): cells[1:] for cells in table(DOCS / "data-protection.md", "| in the log |")}
-    assert set(rows) == set(WHAT)
-    helper = {what for what, (_, to, *_) in rows.items() if "helper" in to}
-    made = promises(Options(partition="vertical", helper=HELPER, parties=PARTIES, ids=True, bounds=True))
-    assert helper == {one.what for one in made.openings if HELPER in one.to}
+    rows = list(table(DOCS / "data-protection.md", "| in the log |"))
+    assert {name.strip("`") for name, *_ in rows} == set(WHAT)
+    assert {name.strip("`") for name, _, to, *_ in rows if "helper" in to} == {"stop bit", "bounds"}

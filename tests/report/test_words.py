@@ -4,10 +4,11 @@ from itertools import product
 
 import pytest
 
+from coterie.ideal import WHAT, Roles, Terms
 from coterie.report.formats import format_bytes, format_duration, format_value, join_names
 from coterie.report.glossary import PROTOCOL_PURPOSES, explain_option
-from coterie.report.log import WHAT, describe_log
-from coterie.report.promises import Options, promises
+from coterie.report.log import describe_log
+from coterie.report.promises import promises
 from coterie.sharing import Disclosure
 from tests.report.examples import OPTIONS, small_run
 
@@ -22,11 +23,8 @@ WAYS = [
 
 
 def promised(partition="horizontal", counts="secret", labels="private", centers="revealed", parties=PARTIES, **more):
-    return promises(
-        Options(
-            partition=partition, counts=counts, labels=labels, centers=centers, helper="depot", parties=parties, **more
-        )
-    )
+    terms = Terms(partition=partition, counts=counts, labels=labels, centers=centers, **more)
+    return promises(terms, Roles(tuple(parties), tuple(parties), "depot"))
 
 
 def words(sentences: list[str]) -> str:
@@ -137,12 +135,12 @@ def test_what_contributions_do_not_protect():
 def test_what_is_said_of_precision():
     exact = "as precisely as they were computed"
     assert exact in words(promised().not_protected)
-    assert exact in words(promised(least=10, rounded=["age"]).not_protected)
-    made = promised(least=10, rounded=["age"], all_rounded=True)
+    assert exact in words(promised(least=10, rounded=("age",), columns=("age", "iron")).not_protected)
+    made = promised(least=10, rounded=("age",), columns=("age",))
     assert exact not in words(made.not_protected)
     assert "Sizes, from a participant" in words(made.not_protected)
     assert "Sizes" not in words(promised("vertical", least=10).not_protected)
-    assert "rounded in column age" in words(promised(least=10, rounded=["age"]).at_end["bob"])
+    assert "rounded in column age" in words(promised(least=10, rounded=("age",)).at_end["bob"])
 
 
 def test_equal_ids_are_a_bit_for_the_data_parties():

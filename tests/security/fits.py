@@ -12,6 +12,7 @@ from coterie.clustering import Task
 from coterie.data import gather, split
 from coterie.local.job import Job, do
 from coterie.ring import Array, FixedPoint
+from tests.ideal_logs import Entry, ideal_log
 from tests.security.views import conditioned
 from tests.support import Ran
 
@@ -79,7 +80,7 @@ STUDIES = {
 }
 
 
-def disclosed(ran: Ran) -> Counter[tuple[str, tuple[str, ...], int | None]]:
+def disclosed(ran: Ran) -> Counter[Entry]:
     """What the roles' logs say, all alike: what was opened, to whom, in which iteration."""
     logs = [
         Counter((entry.what, entry.to, entry.iteration) for entry in report.outcome.disclosures)
@@ -89,28 +90,12 @@ def disclosed(ran: Ran) -> Counter[tuple[str, tuple[str, ...], int | None]]:
     return logs[0]
 
 
-def allowed(study: Study) -> Counter[tuple[str, tuple[str, ...], int | None]]:
-    """DESIGN.md's table, for two iterations of every restart; no stop bit in the last."""
-    parties = tuple(f"P{j}" for j in range(1, study.p + 1))
-    revealed_labels = study.options.get("labels") == "revealed"
-    revealed_counts = study.options.get("counts") == "revealed" and not revealed_labels
-    log: Counter[tuple[str, tuple[str, ...], int | None]] = Counter()
-    for _ in study.starts:
-        log["stop bit", ("P0", *parties), 1] += 1
-        for iteration in (1, 2):
-            log["labels", parties, iteration] += revealed_labels
-            log["counts", parties, iteration] += revealed_counts
-    each = [(party,) for party in parties]
-    for to in each if study.partition == "horizontal" else [parties]:
-        log["labels", to, None] += 1
-    if study.options.get("centers") != "shared":
-        for to in each if study.partition == "vertical" else [parties]:
-            log["centers", to, None] += 1
-    log["inertia", parties, None] += 1
-    log["counts", parties, None] += revealed_counts
-    return +log
+def allowed(study: Study) -> Counter[Entry]:
+    """What the ideal functionality says, for two iterations of every restart."""
+    (job, *_) = study.jobs(far(study.rows, study.columns))
+    return ideal_log(job.task, study.p, [2] * len(study.starts))
 
 
 def check_disclosures(study: Study) -> None:
-    """A fit opens what the table allows for its options, and nothing else."""
+    """A fit opens what the ideal functionality says for its options, and nothing else."""
     assert disclosed(study.fit(far(study.rows, study.columns))) == allowed(study)

@@ -7,8 +7,10 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
+from coterie.errors import ProtocolError
 from coterie.protocols.securenn import SecureNN
 from coterie.transport import Frame
+from tests.ideal_logs import let_anything_be_opened
 from tests.security.fits import STUDIES, Study, check_disclosures, far, near
 from tests.security.primitives import check_sizes
 from tests.security.views import (
@@ -37,6 +39,9 @@ def test_a_planted_opening_of_the_counts_is_caught(monkeypatch):
         return means(self, sums, counts, old)
 
     monkeypatch.setattr(SecureNN, "means", indiscreet)
+    with pytest.raises(ProtocolError, match="was to be opened"):
+        check_disclosures(STUDIES["horizontal"])
+    let_anything_be_opened(monkeypatch)
     with pytest.raises(AssertionError):
         check_disclosures(STUDIES["horizontal"])
 
@@ -51,6 +56,9 @@ def test_a_planted_extra_recipient_is_caught(monkeypatch):
         )
 
     monkeypatch.setattr(SecureNN, "open_parts", generous)
+    with pytest.raises(ProtocolError, match="was to be opened"):
+        check_disclosures(STUDIES["vertical"])
+    let_anything_be_opened(monkeypatch)
     with pytest.raises(AssertionError):
         check_disclosures(STUDIES["vertical"])
 

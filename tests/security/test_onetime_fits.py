@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 from coterie.clustering import Layout
+from coterie.errors import ProtocolError
 from coterie.local.oracle import run_oracle
 from coterie.protocols.onetime import OneTime
 from coterie.protocols.onetime import table as table_module
 from coterie.protocols.onetime.steps import Step
 from coterie.randomness import Streams
 from coterie.ring import Array, FixedPoint
+from tests.ideal_logs import let_anything_be_opened
 from tests.security import test_addresses
 from tests.security.fits import STUDIES as SECURENN
 from tests.security.fits import disclosed, far, near
@@ -204,6 +206,9 @@ def test_a_planted_opening_of_the_counts_is_caught(monkeypatch):
         return means(self, rows, labels, old)
 
     monkeypatch.setattr(OneTime, "new_centers", indiscreet)
+    with pytest.raises(ProtocolError, match="was to be opened"):
+        fitted(STUDIES["horizontal"])
+    let_anything_be_opened(monkeypatch)
     with pytest.raises(AssertionError):
         check_discloses_what_is_allowed(STUDIES["horizontal"], fitted(STUDIES["horizontal"]))
 

@@ -15,6 +15,7 @@ from coterie.protocols.onetime.steps import Step, words
 from coterie.randomness import Streams
 from coterie.ring import Array
 from coterie.sharing import Masked, Party, additive
+from tests.ideal_logs import let_anything_be_opened
 from tests.security.onetime_fits import (
     RESTLESS,
     STUDIES,
@@ -279,5 +280,8 @@ def test_labels_opened_to_everybody_are_caught(monkeypatch, name):
         return opening(self, value, parts, what, reason)
 
     monkeypatch.setattr(OneTime, "open_parts", generous)
+    with pytest.raises(ProtocolError, match="was to be opened"):
+        fitted(STUDIES[name])
+    let_anything_be_opened(monkeypatch)
     with pytest.raises(AssertionError):
         check_labels_reach_holders_only(STUDIES[name], fitted(STUDIES[name]))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from coterie.data import Rows
-from coterie.errors import DataError
+from coterie.errors import DataError, ProtocolError
 from coterie.local.threads import run_threads
 from coterie.protocols import FAMILIES, Problem
 from coterie.protocols.onetime.family import OneTime
@@ -53,6 +53,20 @@ def test_one_bit_to_the_data_parties(odd, p, protocol):
     if protocol == "onetime":
         assert not channels[0].received
         assert not channels[0].notes
+
+
+def test_nothing_else_is_opened_while_ids_are_compared(monkeypatch):
+    """Planted: the differences themselves, and the bit to the helper, too."""
+    honest = OneTime.any_of
+    for to, what in [([1, 2], "differences"), ([0, 1, 2], "equal ids")]:
+
+        def planted(family, bits, into, to=to, what=what):
+            family.open(bits, to, what, "planted")
+            return honest(family, bits, into)
+
+        monkeypatch.setattr(OneTime, "any_of", planted)
+        with pytest.raises(ProtocolError, match=f"'{what}' was to be opened"):
+            compared([IDS, IDS])
 
 
 def test_the_order_and_every_id_count():

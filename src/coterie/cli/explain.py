@@ -10,14 +10,15 @@ from coterie.cli.people import list_participants, show_participants
 from coterie.clustering import Layout, Task
 from coterie.clustering.rules import grid_of
 from coterie.errors import InputError
+from coterie.ideal import Terms
 from coterie.planning import forecast, planned
 from coterie.planning.sketch import even_layout
 from coterie.report.formats import format_bytes, format_duration, join_names
-from coterie.report.promises import Options, promises
+from coterie.report.promises import promises
 from coterie.ring import FixedPoint, fractional_bits
 from coterie.study.agreement import Study, study_hash
 from coterie.study.policy import LEAST
-from coterie.study.statement import state_output_rules
+from coterie.study.statement import roles_of_study, state_output_rules, terms_of_study
 from coterie.transport.links import LINKS
 
 __all__ = ["explain_study"]
@@ -26,7 +27,7 @@ __all__ = ["explain_study"]
 def explain_study(study: Study, rows: int, iterations: int) -> tuple[str, dict[str, Any]]:
     """The text, and what machines get: the promises and the forecast."""
     todo, names = study.clustering, study.names
-    told = promises(expect_options(study))
+    told = promises(expect_terms(study), roles_of_study(study), todo.protocol)
     lines = [
         f"{study.study.name}, hash {study_hash(study)}",
         "",
@@ -70,34 +71,17 @@ def explain_study(study: Study, rows: int, iterations: int) -> tuple[str, dict[s
     }
 
 
-def expect_options(study: Study) -> Options:
+def expect_terms(study: Study) -> Terms:
     """What the promises follow from, if every party has the default policy; revealed counts and labels do not go with
     its least cluster size, so these need policies that switch it off. A weaker rule on contributions that the study
     names is taken to be named by every policy, too: nobody is told of more protection than there may be."""
-    todo, shown, names = study.clustering, study.disclosures, study.names
+    shown = study.disclosures
     revealed = "revealed" in (shown.counts, shown.labels)
-    least = 1 if revealed else max(shown.least_cluster_size, LEAST)
-    rounded = [column.name for column in study.data.columns if column.resolution and least > 1]
-    return Options(
-        partition=todo.partition,
-        counts=shown.counts,
-        labels=shown.labels,
-        centers=shown.centers,
-        protocol=todo.protocol,
-        helper=names[0],
-        parties=names[1:],
-        least=least,
-        contribution=shown.contribution,
-        sizes=shown.sizes,
-        rounded=rounded,
-        all_rounded=len(rounded) == len(study.data.columns),
-        starts=todo.restarts,
-        ids=todo.partition == "vertical",
-    )
+    return terms_of_study(study, 1 if revealed else max(shown.least_cluster_size, LEAST))
 
 
 def _policies(study: Study) -> str:
-    options = expect_options(study)
+    options = expect_terms(study)
     if not options.ruled:
         return (
             "What follows is for policies that switch the least cluster size off (least_cluster_size = 1): others "
@@ -127,7 +111,7 @@ def _forecast(study: Study, rows: int, iterations: int, link: str) -> dict[str, 
         layout = even_layout("horizontal", rows, d, parties)
     else:
         layout = Layout("vertical", rows, d, columns=tuple(tuple(study.own_columns(j + 1)) for j in range(parties)))
-    encoding, options = FixedPoint(tuple(low), tuple(high), study.column_names, f, scaled), expect_options(study)
+    encoding, options = FixedPoint(tuple(low), tuple(high), study.column_names, f, scaled), expect_terms(study)
     task = Task(
         todo.protocol,
         todo.clusters,

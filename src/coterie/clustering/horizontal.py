@@ -5,7 +5,7 @@ Rows, columns or a patchwork of cells: the data enter as one shared table, so ev
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from coterie.clustering.task import Task
 from coterie.protocols import Family
@@ -55,8 +55,8 @@ def new_centers(family: Family, task: Task, rows: Secret, labels: Secret, old: S
     if task.counts == "secret":
         return family.new_centers(rows, labels, old)
     sums, counts = family.sums(rows, labels)
-    return family.means_of_public_counts(sums, open_counts(family, counts), old)
+    return family.means_of_public_counts(sums, open_counts(family, counts, family.me.world.servers), old)
 
 
-def open_counts(family: Family, counts: Shared) -> Ints | None:
-    return family.open(counts, family.me.world.players, "counts", COUNTS)
+def open_counts(family: Family, counts: Shared, to: Sequence[int]) -> Ints | None:
+    return family.open(counts, to, "counts", COUNTS)

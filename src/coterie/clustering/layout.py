@@ -77,11 +77,13 @@ class Layout(msgspec.Struct, frozen=True):
             edges = np.cumsum((0, *self.rows))
             return [(np.arange(edges[j], edges[j + 1]), [j + 1]) for j in range(parties) if self.rows[j]]
         held = np.stack([self.own_rows(rank) for rank in range(1, parties + 1)], axis=1)
-        kinds, kind_of = np.unique(held, axis=0, return_inverse=True)
+        kinds = np.packbits(held, axis=1)  # one column for up to eight parties, which is much faster
+        kinds = kinds[:, 0] if kinds.shape[1] == 1 else kinds
+        _, first, kind_of = np.unique(kinds, axis=0, return_index=True, return_inverse=True)
         return [
-            (np.flatnonzero(kind_of.reshape(-1) == i), [int(j) + 1 for j in np.flatnonzero(kind)])
-            for i, kind in enumerate(kinds)
-            if kind.any()
+            (np.flatnonzero(kind_of.reshape(-1) == i), [int(j) + 1 for j in np.flatnonzero(held[row])])
+            for i, row in enumerate(first)
+            if held[row].any()
         ]
 
     def center_groups(self, parties: int) -> list[tuple[list[int], list[int]]]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.clustering.allowed import allow
 from coterie.clustering.horizontal import open_counts, shk_means
 from coterie.clustering.rules import (
     Rules,
@@ -41,13 +42,14 @@ def fit(
     """Cluster. `block` is what this party holds, encoded; None at the helper. `resume`: from there on. `rules`: what
     may be opened, where that does not follow from the task's own layout."""
     family.begin()
+    allow(family.me, task)
     own = None if block is None else task.layout.place(family.me.rank, block)
     if rules is None and task.least > 1:
         rules = rules_of(task)
     run = _Run(family, task, own, watch, rules)
     outcome = run.outcome(resume or Point(0, 0))
     if task.counts == "revealed" and task.labels == "private":
-        outcome.counts = open_counts(family, family.counts(outcome.kept["labels"]))
+        outcome.counts = open_counts(family, family.counts(outcome.kept["labels"]), family.me.world.owners)
     return outcome
 
 
@@ -290,6 +292,7 @@ def predict(
     """Label new rows that are shared like the data; each party learns the labels of its own rows. `closed`: which
     clusters have no centre of their own, where `task.least` says that there may be such; None at the helper."""
     family.begin()
+    allow(family.me, task, "predict")
     own = None if block is None else task.layout.place(family.me.rank, block)
     rows = family.table(own, task.layout)
     called = None

@@ -7,28 +7,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from coterie.ideal import ITEMS, WHAT
 from coterie.report.formats import join_names
 
 if TYPE_CHECKING:
     from coterie.sharing import Disclosure
 
-__all__ = ["WHAT", "LogLine", "describe_log"]
+__all__ = ["LogLine", "describe_log"]
 
-#: What each entry of the log is, after "learnt".
-WHAT = {
-    "stop bit": "one bit: whether the centres moved so little that the run stops",
-    "counts": "how many rows each cluster has in all",
-    "labels": "the cluster of each row",
-    "centers": "the centres of the clusters",
-    "inertia": "the inertia, one number: the squared distances of all rows to their centres, added up",
-    "equal ids": "one bit: whether all parties hold the same ids",
-    "suppression bits": "one bit a cluster: whether it stays closed, since it does not pass the output rules",
-    "sizes": "the sizes of the open clusters, to the nearest multiple of the least size",
-    "bounds": "the range of each column, as taken from the data and then widened",
-}
-
-#: What is opened neither in an iteration nor at the end.
-BEFORE = {"bounds": "before the run", "equal ids": "before the first iteration"}
+#: When each value is opened, outside the iterations.
+OUTSIDE = {item.what: item.moment for item in ITEMS if item.kind == "opened" and item.when != "iteration"}
 
 
 class LogLine(msgspec.Struct, frozen=True):
@@ -62,7 +50,7 @@ def _describe_entries(entries: Sequence[Disclosure], helper: str, parties: Seque
         if times > high - low + 1:
             when += ", over all starts"
     else:
-        when = BEFORE.get(first.what, "at the end")
+        when = OUTSIDE.get(first.what, "at the end")
     what = _describe_value(first)
     verb = "learnt" if first.what in WHAT else "was given" if len(first.to) == 1 else "were given"
     who = to if to.startswith(tuple(parties)) else to[:1].upper() + to[1:]  # names keep their spelling

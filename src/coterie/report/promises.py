@@ -2,57 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
-
 import msgspec
 
+from coterie.ideal import Learnt, Roles, Terms, When, learnt
 from coterie.report.formats import join_names
 
-__all__ = ["Options", "Promised", "Promises", "promises"]
-
-When = Literal["before", "iteration", "end"]
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What the promises follow from.
-
-    `least`, `contribution`, `coalition`, `sizes`: the output rules that hold; with a least size of 1, none do.
-    `rounded`: the columns of which opened centres are rounded; `all_rounded`: whether these are all columns. `starts`:
-    how many starts the best is chosen from. `ids`: whether ids are compared first, as in a vertical study. `bounds`:
-    whether ranges of columns are taken from the data.
-    """
-
-    partition: str
-    counts: str = "secret"
-    labels: str = "private"
-    centers: str = "revealed"
-    protocol: str = "onetime"
-    helper: str
-    parties: Sequence[str]
-    least: int = 1
-    contribution: str = "least"
-    coalition: int = 1
-    sizes: str = "secret"
-    rounded: Sequence[str] = ()
-    all_rounded: bool = False
-    starts: int = 1
-    ids: bool = False
-    bounds: bool = False
-
-    @property
-    def ruled(self) -> bool:
-        return self.least > 1
-
-    @property
-    def by_rows(self) -> bool:
-        """Do rows come from several parties, so that what each contributes can be counted?"""
-        return self.partition != "vertical"
-
-    @property
-    def apart(self) -> int:
-        """How many parties may be taken away at a time."""
-        return min(self.coalition, len(self.parties) - 1)
+__all__ = ["Promised", "Promises", "promises"]
 
 
 class Promised(msgspec.Struct, frozen=True):
@@ -67,7 +22,7 @@ class Promised(msgspec.Struct, frozen=True):
 
 
 class Promises(msgspec.Struct, frozen=True):
-    """What follows from the options. `openings` is all that is opened, and the log holds nothing else; `during` and
+    """What follows from the terms. `openings` is all that is opened, and the log holds nothing else; `during` and
     `at_end` (by recipient) are its sentences, and some on what is not opened."""
 
     openings: list[Promised]
@@ -79,189 +34,129 @@ class Promises(msgspec.Struct, frozen=True):
     not_protected: list[str]
 
 
-def promises(options: Options) -> Promises:
-    """What each role learns under these options, what nobody learns, and what that rests on."""
-    openings = [*_before(options), *_in_iterations(options), *_at_end(options)]
+def promises(terms: Terms, roles: Roles, protocol: str = "onetime") -> Promises:
+    """What each role learns under these terms, what nobody learns, and what that rests on."""
+    items = learnt(terms, roles)
+    openings = [
+        Promised(one.item.what, one.to, one.item.when, _sentence(one, terms, roles), one.some)
+        for one in items
+        if one.item.kind == "opened"
+    ]
     during = [one.sentence for one in openings if one.when != "end"]
-    if options.counts == "secret" and options.labels == "private":
+    if terms.counts == "secret" and terms.labels == "private":
         during.append("Nothing else is opened before the end: no label, no size, no centre, no distance.")
-    at_end = {
-        name: [one.sentence for one in openings if one.when == "end" and name in one.to] for name in options.parties
-    }
-    if options.centers == "shared":
-        for learnt in at_end.values():
-            learnt.append("No centres: it keeps a share of them, with which new rows can be labelled together.")
-    at_end[options.helper] = ["Nothing: no centre, no label, no size, no inertia, and not which clusters are closed."]
     return Promises(
-        openings, during, at_end, _nobody(options), _public(), _assumptions(options), _not_protected(options)
+        openings,
+        during,
+        {name: _at_end(name, items, terms, roles) for name in sorted(roles.everybody, key=lambda n: n == roles.dealer)},
+        _nobody(terms),
+        [_sentence(one, terms, roles) for one in items if one.item.kind == "public" and "dealer" in one.item.to],
+        _assumptions(roles, protocol),
+        _not_protected(terms, roles),
     )
 
 
 # -- what is opened --------------------------------------------------------------------------------------------------
 
 
-def _before(options: Options) -> list[Promised]:
-    parties, everybody = tuple(options.parties), (options.helper, *options.parties)
-    found = []
-    if options.bounds:
-        said = "Before the run, everybody learns the range of the data in each column, widened."
-        found.append(Promised("bounds", everybody, "before", said))
-    if options.ids:
-        whose = " If not, nobody learns whose differ, or in what." if len(parties) > 2 else ""
-        said = (
-            f"Before the first iteration, {join_names(parties)} learn one bit: whether all of them hold the same ids."
-            f"{whose} It is worked out among the data parties, by comparisons of secrets; the helper receives nothing "
-            "of the ids, and nobody gets anything that guesses could be tried against."
-        )
-        found.append(Promised("equal ids", parties, "before", said))
-    return found
+def _at_end(name: str, items: tuple[Learnt, ...], terms: Terms, roles: Roles) -> list[str]:
+    """What one participant learns at the end, and what it keeps."""
+    found = [
+        _sentence(one, terms, roles)
+        for one in items
+        if name in one.to and one.item.when == "end" and one.item.kind in ("opened", "kept")
+    ]
+    if name in roles.owners:
+        return found
+    none = "no centre, no label, no size, no inertia"
+    return [*found, f"Nothing else: {none}."] if found else [f"Nothing: {none}, and not which clusters are closed."]
 
 
-def _in_iterations(options: Options) -> list[Promised]:
-    parties = tuple(options.parties)
-    everyone = join_names(parties)
-    said = (
-        f"After every iteration, {everyone} and the helper {options.helper} learn one bit: whether the centres have "
-        "moved so little that the run stops. (After the last iteration that is allowed, not even that.)"
-    )
-    found = [Promised("stop bit", (options.helper, *parties), "iteration", said)]
-    if options.labels == "revealed":
-        said = (
-            f"In every iteration, {everyone} learn the cluster of every row. From this follow the sizes of the "
-            "clusters and, for each party, the centres in its own columns."
-        )
-        found.append(Promised("labels", parties, "iteration", said))
-    elif options.counts == "revealed":
-        said = f"In every iteration, {everyone} learn how many rows each cluster has in all."
-        found.append(Promised("counts", parties, "iteration", said))
-    return found
-
-
-def _at_end(options: Options) -> list[Promised]:
-    parties = tuple(options.parties)
-    alone = [(name,) for name in parties]
-    found = []
-    if options.ruled:
-        found.append(Promised("suppression bits", parties, "end", _closing(options)))
-    spared = " of the open clusters" if options.ruled else ""
-    if options.centers == "revealed":
-        fine = f", rounded in {_columns(options)}" if options.rounded else ""
-        if options.partition == "vertical":
-            said = f"The centres{spared} in its own columns, not in the others'."
-            found += [Promised("centers", to, "end", said) for to in alone]
-        else:
-            found.append(Promised("centers", parties, "end", f"The centres{spared}, in all columns{fine}."))
-    found += _labels(options)
-    if options.ruled and options.sizes == "rounded":
-        said = f"The sizes of the open clusters, to the nearest multiple of {options.least}."
-        found.append(Promised("sizes", parties, "end", said))
-    if options.counts == "revealed" and options.labels == "private":
-        found.append(Promised("counts", parties, "end", "The sizes of the clusters, over all parties' rows."))
-    coarse = ", in steps of a public size" if options.ruled else ""
-    said = f"The inertia, one number{coarse}: the squared distances of all rows to their centres, added up."
-    found.append(Promised("inertia", parties, "end", said))
-    return found
-
-
-def _labels(options: Options) -> list[Promised]:
-    parties = tuple(options.parties)
-    if options.partition == "horizontal":
-        said = "The cluster of each of its own rows."
-        return [Promised("labels", (name,), "end", said) for name in parties]
-    if options.partition == "vertical":
-        which = "open clusters" if options.ruled else "clusters"
-        said = f"The cluster of each row, since it holds columns of all. From this follow the sizes of the {which}."
-        return [Promised("labels", parties, "end", said)]
-    said = (
-        "The cluster of each row of which it holds at least one value. Whoever holds values of all rows thereby learns "
-        "the clusters' sizes."
-    )
-    return [Promised("labels", parties, "end", said, each=True)]
-
-
-def _closing(options: Options) -> str:
-    return (
-        "Which clusters stay closed (one bit a cluster), and not why. A cluster is open if, both in the labelling that "
-        f"made its centre and in the final one, {_rule(options)}. Of a closed cluster no centre is opened; its rows "
-        "are labelled by the nearest open centre. If all are closed, all labels are -1 and there is no inertia."
+def _sentence(one: Learnt, terms: Terms, roles: Roles) -> str:
+    """How an item is announced, with names and numbers in it."""
+    who = join_names([name for name in one.to if name != roles.dealer])
+    return one.item.announced(terms.partition).format(
+        who=f"{who} and the helper {roles.dealer}" if roles.dealer in one.to else who,
+        whose=" If not, nobody learns whose differ, or in what." if len(roles.owners) > 2 else "",
+        computing="data parties" if set(roles.servers) <= set(roles.owners) else "servers",
+        dealing="the helper receives nothing of the ids, and " if roles.dealer else "",
+        rule=_rule(terms, roles),
+        spared=" of the open clusters" if terms.ruled else "",
+        fine=f", rounded in {_columns(terms)}" if terms.rounded else "",
+        which="open clusters" if terms.ruled else "clusters",
+        least=terms.least,
+        coarse=", in steps of a public size" if terms.ruled else "",
     )
 
 
-def _rule(options: Options) -> str:
+def _apart(terms: Terms, roles: Roles) -> int:
+    """How many parties may be taken away at a time."""
+    return min(terms.coalition, len(roles.owners) - 1)
+
+
+def _rule(terms: Terms, roles: Roles) -> str:
     """What a cluster must pass, in each of the two labellings."""
-    least, apart = options.least, options.apart
+    least, apart = terms.least, _apart(terms, roles)
     enough = f"it has at least {least} rows"
-    if not options.by_rows or options.contribution == "off":
+    if not terms.by_rows or terms.contribution == "off":
         return enough
-    count = f"at least {least}" + (" or none at all" if options.contribution == "none-or-least" else "")
-    of_what = "rows" if options.partition == "horizontal" else "values in each column of which they hold any"
+    count = f"at least {least}" + (" or none at all" if terms.contribution == "none-or-least" else "")
+    of_what = "rows" if terms.partition == "horizontal" else "values in each column of which they hold any"
     if apart > 1:
         parties = f"every {apart} parties"
-        if options.contribution == "none-or-least":
+        if terms.contribution == "none-or-least":
             parties = f"every party, and every group of up to {apart},"
     else:
         parties = "every party"
     return f"{enough} and, for {parties}, the others together contribute {count} of its {of_what}"
 
 
-def _columns(options: Options) -> str:
-    if options.all_rounded:
+def _columns(terms: Terms) -> str:
+    if terms.all_rounded:
         return "all of them"
-    named = join_names(list(options.rounded))
-    return f"column {named}" if len(options.rounded) == 1 else f"columns {named}"
+    named = join_names(list(terms.rounded))
+    return f"column {named}" if len(terms.rounded) == 1 else f"columns {named}"
 
 
 # -- what is not ------------------------------------------------------------------------------------------------------
 
 
-def _nobody(options: Options) -> list[str]:
+def _nobody(terms: Terms) -> list[str]:
     nobody = [
         "A value of another party's data, as far as the results do not tell it. Rows and columns are never put "
         "together in one place; what leaves their holder is masked with random numbers that are used once.",
         "How far a row lies from a centre, or how far the centres have moved.",
     ]
-    if options.labels == "private":
+    if terms.labels == "private":
         nobody.append("The centres and the labels of the iterations before the last.")
-        if options.by_rows:
+        if terms.by_rows:
             nobody.append("The cluster of a row, except for those who hold values of that row.")
-        if options.counts == "secret" and options.partition == "horizontal":
-            which = "exact sizes" if options.sizes == "rounded" and options.ruled else "sizes"
+        if terms.counts == "secret" and terms.partition == "horizontal":
+            which = "exact sizes" if terms.sizes == "rounded" and terms.ruled else "sizes"
             nobody.append(
                 f"The {which} of the clusters, as far as the results do not tell them: they are never opened, and a "
                 "party can count only those of its rows that are in each."
             )
-    if options.partition == "vertical" and options.centers == "revealed":
+    if terms.partition == "vertical" and terms.centers == "revealed":
         nobody.append("The centres in a column, except for the party that holds the column.")
-    if options.centers == "shared":
+    if terms.centers == "shared":
         nobody.append("The centres: each party keeps a share, which alone is a random number.")
-    if options.ruled:
-        kept = "; in the shares that are kept, a copy of an open one stands in its place" * (
-            options.centers == "shared"
-        )
+    if terms.ruled:
+        kept = "; in the shares that are kept, a copy of an open one stands in its place" * (terms.centers == "shared")
         nobody.append(f"The centre of a closed cluster{kept}.")
-        of_whom = ", in all or of others than some party, or of which party" if _contributing(options) else ""
+        of_whom = ", in all or of others than some party, or of which party" if _contributing(terms) else ""
         nobody.append(f"Why a cluster is closed: in which of the two labellings it has too few rows{of_whom}.")
-    if options.starts > 1 and options.counts == "secret" and options.labels == "private":
-        nobody.append(f"Which of the {options.starts} starts gave the result, and how good the others were.")
+    if terms.starts > 1 and terms.counts == "secret" and terms.labels == "private":
+        nobody.append(f"Which of the {terms.starts} starts gave the result, and how good the others were.")
     return nobody
 
 
-def _contributing(options: Options) -> bool:
-    return options.ruled and options.by_rows and options.contribution != "off"
+def _contributing(terms: Terms) -> bool:
+    return terms.ruled and terms.by_rows and terms.contribution != "off"
 
 
-def _public() -> list[str]:
-    return [
-        "How many rows, columns, clusters and parties there are, and who holds how many rows and which columns.",
-        "The names of the columns and their agreed ranges.",
-        "All options, and the numbers (not the contents) of the rows that the centres start from.",
-        "How many iterations the run takes, and when and how much everybody sends.",
-        "Who takes part: names, addresses and certificates.",
-    ]
-
-
-def _assumptions(options: Options) -> list[str]:
-    parties = options.parties
+def _assumptions(roles: Roles, protocol: str) -> list[str]:
+    parties = roles.owners
     together = (
         "neither party learns more about the other's data"
         if len(parties) == 2
@@ -269,13 +164,16 @@ def _assumptions(options: Options) -> list[str]:
     )
     seen = (
         "It receives nothing from the parties but the stop bit."
-        if options.protocol == "onetime"
+        if protocol == "onetime"
         else "What it receives from the parties is masked: it looks random to the helper."
     )
+    apart = f"The helper {roles.dealer} does not pool what it knows with any data party. {seen}"
+    if roles.dealer is None:
+        apart = f"No two of the servers {join_names(roles.servers)} pool what they hold."
     return [
         "Everybody follows the protocol (semi-honest): they run the agreed program on their true data, and may try to "
         "learn what they can from what they see.",
-        f"The helper {options.helper} does not pool what it knows with any data party. {seen}",
+        apart,
         f"As long as that holds, {together} than the results say.",
         "Keys and machines are in the hands of those whose names they carry. Connections are encrypted (TLS 1.3), and "
         "both ends are authenticated.",
@@ -285,11 +183,11 @@ def _assumptions(options: Options) -> list[str]:
 # -- what is not protected ---------------------------------------------------------------------------------------------
 
 
-def _not_protected(options: Options) -> list[str]:
+def _not_protected(terms: Terms, roles: Roles) -> list[str]:
     found = ["The result itself. Centres are means of rows, and labels say which rows are alike; no noise is added."]
-    found += _of_small_clusters(options) if options.ruled else _without_rules(options)
-    found += _of_precision(options)
-    if options.centers == "shared":
+    found += _of_small_clusters(terms, roles) if terms.ruled else _without_rules(terms)
+    found += _of_precision(terms)
+    if terms.centers == "shared":
         found.append(
             "What predictions tell: each says which centre a row is closest to. Whoever may label any number of "
             "made-up rows can work out the centres that are open. A policy can limit the rows."
@@ -299,17 +197,19 @@ def _not_protected(options: Options) -> list[str]:
         "What several runs tell together: two results from tables that differ by one row say something about that row, "
         "and each further number of clusters or start says more. Rules are tested run by run; a policy can limit runs.",
         "What everybody knows anyway: the numbers of rows, columns, clusters and parties, and of iterations.",
-        "A helper that does collude with a data party: together they can work out the other parties' data.",
+        "A helper that does collude with a data party: together they can work out the other parties' data."
+        if roles.dealer
+        else "Two servers that do pool what they hold: together they can work out everybody's data.",
         "A party that breaks the protocol, or brings made-up data: that it did so is not detected.",
     ]
 
 
-def _without_rules(options: Options) -> list[str]:
+def _without_rules(terms: Terms) -> list[str]:
     found = [
         "Small clusters: without a least cluster size the centre of a cluster of one row is that row, and that of an "
         "empty one may be the row that it started from."
     ]
-    if options.counts == "revealed" and options.by_rows:
+    if terms.counts == "revealed" and terms.by_rows:
         found.append(
             "What follows from size and centre together: a party can take its own rows off and is left with the "
             "number and the mean of all other parties' rows in that cluster."
@@ -317,13 +217,13 @@ def _without_rules(options: Options) -> list[str]:
     return found
 
 
-def _of_small_clusters(options: Options) -> list[str]:
-    least = options.least
+def _of_small_clusters(terms: Terms, roles: Roles) -> list[str]:
+    least = terms.least
     extreme = (
         f"Extreme values: one row far from all others moves a mean of {least} rows visibly; that it is among enough "
         "others does not hide it."
     )
-    if not options.by_rows:
+    if not terms.by_rows:
         return [
             "Small groups, from the other parties. Every party holds values of every row and learns every row's "
             f"cluster. What holds is that no label sets fewer than {least} rows apart, and that no centre of fewer is "
@@ -333,7 +233,7 @@ def _of_small_clusters(options: Options) -> list[str]:
             extreme,
         ]
     found = []
-    if options.contribution == "off":
+    if terms.contribution == "off":
         found.append(
             f"A few rows among many of one party: a cluster of {least} rows is open even if all but one of them are "
             "one party's, who can take its own off the centre and is left with the other row."
@@ -344,14 +244,14 @@ def _of_small_clusters(options: Options) -> list[str]:
             "brings made-up rows learns whether others have that many near them; and if it knows or guesses the size, "
             "it can take its own part off the centre and is left with the mean of the others' rows."
         )
-    if options.contribution == "none-or-least":
+    if terms.contribution == "none-or-least":
         found.append(
             "A cluster that one party has to itself: it is open, and its centre is a mean of that party's rows alone. "
             f"And whoever brings {least} made-up rows learns whether others have a row near them: then, and if these "
             f"are fewer than {least}, the cluster is closed."
         )
-    if options.contribution != "off" and options.apart < len(options.parties) - 1:
-        more = "Several parties" if options.apart == 1 else f"More than {options.apart} parties"
+    if terms.contribution != "off" and _apart(terms, roles) < len(roles.owners) - 1:
+        more = "Several parties" if _apart(terms, roles) == 1 else f"More than {terms.coalition} parties"
         found.append(
             f"{more} that pool what they know: without the rows of all of them, fewer than {least} may be left in an "
             "open cluster, down to one. A policy can ask for more (coalition)."
@@ -359,21 +259,21 @@ def _of_small_clusters(options: Options) -> list[str]:
     return [*found, extreme]
 
 
-def _of_precision(options: Options) -> list[str]:
+def _of_precision(terms: Terms) -> list[str]:
     """What exact or rounded centres tell of sizes. Where columns are split, labels tell them anyway."""
-    if not options.by_rows or options.counts == "revealed" or options.centers != "revealed":
+    if not terms.by_rows or terms.counts == "revealed" or terms.centers != "revealed":
         return []
     found = []
-    if options.rounded:
+    if terms.rounded:
         found.append(
-            f"Sizes, from a participant: centres are rounded in {_columns(options)}, so that of themselves they rule "
-            f"out no size from {options.least} upwards. Whoever knows rows in the cluster, such as a party its own, "
+            f"Sizes, from a participant: centres are rounded in {_columns(terms)}, so that of themselves they rule "
+            f"out no size from {terms.least} upwards. Whoever knows rows in the cluster, such as a party its own, "
             "knows more."
         )
-    if not (options.rounded and options.all_rounded):
-        where = "the other columns" if options.rounded else "a column"
+    if not (terms.rounded and terms.all_rounded):
+        where = "the other columns" if terms.rounded else "a column"
         found.append(
-            f"Sizes, where {where} {'hold' if options.rounded else 'holds'} whole numbers or few digits: centres are "
+            f"Sizes, where {where} {'hold' if terms.rounded else 'holds'} whole numbers or few digits: centres are "
             "given as precisely as they were computed, and a mean that precise often tells of how many rows it is. A "
             "resolution of the column, together with a least cluster size, prevents that."
         )

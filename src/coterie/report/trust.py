@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from coterie.ideal import Roles, Terms
 from coterie.report.blocks import Block, Bullets, Code, Grid, Heading, Pairs, Paragraph
 from coterie.report.facts import Facts
 from coterie.report.formats import format_count
 from coterie.report.log import describe_log
-from coterie.report.promises import Options, Promises, promises
+from coterie.report.promises import Promises, promises
 
 __all__ = ["promises_of", "show_disclosures", "show_trust", "show_versions"]
 
@@ -44,29 +45,24 @@ def show_trust(facts: Facts) -> list[Block]:
 
 
 def promises_of(facts: Facts) -> Promises:
-    """What the options of this run had announced."""
-    agreed, rounded = facts.options, [column.name for column in facts.columns if column.step]
-    vertical = agreed["partition"] == "vertical"
-    return promises(
-        Options(
-            partition=agreed["partition"],
-            counts=agreed["counts"],
-            labels=agreed["labels"],
-            centers=agreed["centers"],
-            protocol=agreed["protocol"],
-            helper=facts.helper,
-            parties=facts.parties,
-            least=facts.least,
-            contribution=agreed.get("contribution", "least"),
-            coalition=facts.coalition,
-            sizes=agreed.get("sizes", "secret"),
-            rounded=rounded,
-            all_rounded=len(rounded) == facts.d,
-            starts=int(agreed.get("n_init", "1")),
-            ids=vertical and facts.study is not None,
-            bounds=any(entry.what == "bounds" for entry in facts.disclosures),
-        )
+    """What the terms of this run had announced."""
+    agreed, parties = facts.options, tuple(facts.parties)
+    terms = Terms(
+        partition=agreed["partition"],
+        counts=agreed["counts"],
+        labels=agreed["labels"],
+        centers=agreed["centers"],
+        least=facts.least,
+        contribution=agreed.get("contribution", "least"),
+        coalition=facts.coalition,
+        sizes=agreed.get("sizes", "secret"),
+        columns=tuple(column.name for column in facts.columns),
+        rounded=tuple(column.name for column in facts.columns if column.step),
+        starts=int(agreed.get("n_init", "1")),
+        ids=agreed["partition"] == "vertical" and facts.study is not None,
+        bounds=any(entry.what == "bounds" for entry in facts.disclosures),
     )
+    return promises(terms, Roles(parties, parties, facts.helper), agreed["protocol"])
 
 
 def show_versions(facts: Facts) -> list[Block]:

@@ -7,6 +7,7 @@ import hmac
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.clustering.allowed import allow_comparing_ids
 from coterie.data import Rows
 from coterie.errors import DataError, InputError
 from coterie.protocols import Family
@@ -46,6 +47,7 @@ def compare_ids(family: Family, rows: Rows | None) -> None:
     """
     family.begin()
     me = family.me
+    allow_comparing_ids(me)
     pairs = me.world.p - 1
     own: NDArray[np.int64] | None = None
     if me.owns:

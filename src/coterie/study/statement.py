@@ -1,41 +1,78 @@
-"""What a study discloses to whom, and which clusters are opened, as the study file says it."""
+"""What a study discloses to whom, as its file states it: from the same items as `explain`, in fewer words."""
 
 from __future__ import annotations
 
-from coterie.study.agreement import Study
+from typing import TYPE_CHECKING
 
-__all__ = ["state_disclosures", "state_output_rules"]
+from coterie.ideal import Roles, Terms, learnt
+
+if TYPE_CHECKING:
+    from coterie.study.agreement import Study
+
+__all__ = ["roles_of_study", "state_disclosures", "state_output_rules", "terms_of_study"]
+
+#: The lines, by name and time of what is learnt; where that matters, by partition. These words are signed: with others,
+#: studies that were signed before no longer hold.
+LINES: dict[tuple[str, str], str | dict[str, str]] = {
+    ("equal ids", "before"): "Before the first iteration {who} learn one bit: whether all of them hold the same ids.",
+    ("stop bit", "iteration"): "In every iteration {who} learn one bit: whether to stop.",
+    ("counts", "iteration"): "In every iteration {who} learn how many rows each cluster has.",
+    ("labels", "iteration"): "In every iteration {who} learn the cluster of every row.",
+    ("labels", "end"): {
+        "horizontal": "At the end each party learns the clusters of its own rows, and of no others.",
+        "vertical": "At the end each party learns the cluster of every row (it holds a part of every row).",
+    },
+    ("share of the centres", "end"): "The centres are never disclosed: each party keeps a share, which alone says "
+    "nothing.",
+    ("centers", "end"): {
+        "horizontal": "At the end {who} learn the centres of the clusters.",
+        "vertical": "At the end each party learns the centres in its own columns, and in no others.",
+    },
+    ("inertia", "end"): "At the end {who} learn the inertia, the sum of all squared distances to the centres.",
+}
+
+
+def roles_of_study(study: Study) -> Roles:
+    """Every party owns and serves, and the helper deals."""
+    helper, *parties = study.names
+    return Roles(tuple(parties), tuple(parties), helper)
+
+
+def terms_of_study(study: Study, least: int = 1) -> Terms:
+    """What is learnt follows from these. The least cluster size is known when all policies are."""
+    todo, shown, columns = study.clustering, study.disclosures, study.data.columns
+    return Terms(
+        partition=todo.partition,
+        counts=shown.counts,
+        labels=shown.labels,
+        centers=shown.centers,
+        least=least,
+        contribution=shown.contribution,
+        sizes=shown.sizes,
+        columns=study.column_names,
+        rounded=tuple(column.name for column in columns if column.resolution and least > 1),
+        starts=todo.restarts,
+        max_iter=todo.max_iter,
+        ids=todo.partition == "vertical",
+    )
 
 
 def state_disclosures(study: Study) -> list[str]:
     """What is disclosed to whom, as the file says it."""
-    shown, parties = study.disclosures, ", ".join(study.names[1:])
-    helper, vertical = study.names[0], study.clustering.partition == "vertical"
+    roles = roles_of_study(study)
+    items = {(one.item.what, one.item.when): one for one in learnt(terms_of_study(study), roles)}
     lines = []
-    if vertical:
-        lines.append(f"Before the first iteration {parties} learn one bit: whether all of them hold the same ids.")
-    lines.append(f"In every iteration {parties} and {helper} learn one bit: whether to stop.")
-    if shown.counts == "revealed":
-        lines.append(f"In every iteration {parties} learn how many rows each cluster has.")
-    if shown.labels == "revealed":
-        lines.append(f"In every iteration {parties} learn the cluster of every row.")
-    lines.append(
-        "At the end each party learns the cluster of every row (it holds a part of every row)."
-        if vertical
-        else "At the end each party learns the clusters of its own rows, and of no others."
-    )
-    if shown.centers == "shared":
-        lines.append("The centres are never disclosed: each party keeps a share, which alone says nothing.")
-    elif vertical:
-        lines.append("At the end each party learns the centres in its own columns, and in no others.")
-    else:
-        lines.append(f"At the end {parties} learn the centres of the clusters.")
-    lines.append(f"At the end {parties} learn the inertia, the sum of all squared distances to the centres.")
-    lines += state_output_rules(study)
-    lines.append(
-        f"Everybody, {helper} included, knows this file, how many rows each party has, and the number of iterations."
-    )
-    return lines
+    for key, said in LINES.items():
+        if key in items:
+            line = said if isinstance(said, str) else said[study.clustering.partition]
+            who = ", ".join(name for name in items[key].to if name != roles.dealer)
+            lines.append(line.format(who=f"{who} and {roles.dealer}" if roles.dealer in items[key].to else who))
+    return [
+        *lines,
+        *state_output_rules(study),
+        f"Everybody, {roles.dealer} included, knows this file, how many rows each party has, and the number of "
+        "iterations.",
+    ]
 
 
 def state_output_rules(study: Study) -> list[str]:
