@@ -8,6 +8,7 @@ connected peer disconnects, or if one says that it will not take part, the meeti
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import random
 import select
@@ -48,6 +49,7 @@ from coterie.transport.visits import decline, probe
 
 __all__ = ["MOST_LANES", "PROBE", "Listener", "Meeting", "Peer", "connect", "connect_lanes", "decline", "probe"]
 
+log = logging.getLogger(__name__)
 #: The most that a handshake may take, in seconds, and the most strangers that may be at it; seconds for a refused one
 #: to hear of it.
 HANDSHAKE, CROWD, FAREWELL = 10.0, 64, 0.5
@@ -248,6 +250,7 @@ class Meeting:
 
     def _give_up(self, error: BaseException) -> None:
         """Tell those who are there, and close everything."""
+        log.info("%s leaves the meeting: %s", self.world.names[self.rank], type(error).__name__)
         with self.changed:
             self.error = self.error or (error if isinstance(error, Exception) else PeerLost("this party gave up"))
             outboxes, inboxes = list(self.outboxes.values()), list(self.inboxes.values())
@@ -273,7 +276,9 @@ class Meeting:
                     if over is None:
                         self.outboxes[other, lane] = outbox
                         self.changed.notify_all()
-                if over is not None:
+                if over is None:
+                    log.debug("%s is connected to %s, lane %d", world.names[self.rank], world.names[other], lane)
+                else:
                     farewell([outbox], [], self._last_word(over), self.patience)
                     return
         except Exception as error:  # raised where somebody waits
@@ -401,7 +406,8 @@ class Meeting:
         try:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock = self.answering.wrap_socket(plain, server_side=True)
-        except (OSError, ValueError):
+        except (OSError, ValueError) as error:
+            log.info("a connection ended in the handshake: %s", type(error).__name__)
             plain.close()
             self._see_off()
             return
@@ -409,6 +415,7 @@ class Meeting:
         try:
             sender = self.by_fingerprint.get(fingerprint(sock.getpeercert(binary_form=True) or b""))
             if sender is None:
+                log.warning("a stranger was refused")
                 raise AuthenticationError("a stranger connected")
             self._answer(sock, sender)
         except FrameError as error:  # an authenticated peer that cannot be understood: worth a word here too
@@ -478,6 +485,7 @@ class Meeting:
             sock.sendall(hello(self.world, header.lane, self.rank, sender))
             self.taken.add(one)  # only now: if it is gone already, another process may come in its place
             self.accepted[one] = sock
+            log.debug("%s has let in %s, lane %d", self.world.names[self.rank], self.world.names[sender], header.lane)
             self._forget()
             self.changed.notify_all()
 
