@@ -1,4 +1,4 @@
-"""`disclosures_` holds what DESIGN.md's table allows for the chosen options, and nothing else."""
+"""`disclosures_` holds what the table in README allows for the chosen options, and nothing else."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def iterations_of_each_start(task: Task, table: np.ndarray) -> list[int]:
 
 
 def allowed(model: SecureKMeans, blocks: list[np.ndarray]) -> Counter[Entry]:
-    """DESIGN.md, "What is disclosed, and nothing else", as entries (what, to, iteration)."""
+    """README, "What is disclosed, and what is trusted", as entries (what, to, iteration)."""
     entries: Counter[Entry] = Counter()
     svk_means = model.labels == "revealed"
     counts = model.counts == "revealed" and not svk_means  # implied by the labels

@@ -90,7 +90,7 @@ def disclosed(ran: Ran) -> Counter[tuple[str, tuple[str, ...], int | None]]:
 
 
 def allowed(study: Study) -> Counter[tuple[str, tuple[str, ...], int | None]]:
-    """DESIGN.md's table, for two iterations of every restart; no stop bit in the last."""
+    """README's table of disclosures, for two iterations of every restart; no stop bit in the last."""
     parties = tuple(f"P{j}" for j in range(1, study.p + 1))
     revealed_labels = study.options.get("labels") == "revealed"
     revealed_counts = study.options.get("counts") == "revealed" and not revealed_labels

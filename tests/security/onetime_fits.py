@@ -176,7 +176,7 @@ def check_labels_reach_holders_only(study: OneTimeStudy, ran: Ran) -> None:
 
 
 def check_discloses_what_is_allowed(study: OneTimeStudy, ran: Ran) -> None:
-    """DESIGN.md's table; where cells are held in a patchwork, labels go to the holders of each kind of row."""
+    """README's table of disclosures; in a patchwork, labels go to the holders of each kind of row."""
     expected = allowed(study)
     if study.partition == "mixed":
         parties = tuple(f"P{j}" for j in range(1, study.p + 1))
