@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+pytest.importorskip("cosmic_ray", reason="cosmic-ray is not installed: pip install '.[quality]'")
+
 from tests.mutation.__main__ import remembered
 from tests.mutation.mutants import Mutant, apply, change, find, sample
 from tests.mutation.score import Tried, interval, table
