@@ -8,13 +8,13 @@ __all__ = ["FOLDERS", "ROOT", "files_for", "modules"]
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("ring", "randomness", "sharing", "protocols")
-FITS = "tests/clustering/test_oracle.py"
+COSTS, FITS = "tests/protocols/test_costs.py", "tests/clustering/test_oracle.py"
 #: What parties see. Last, since they take longest: a missing mask changes no result.
 VIEWS, ONETIME_VIEWS = "tests/security/test_views.py", "tests/security/test_onetime_views.py"
 #: By the beginning of a module's path below src/coterie, the longest one that fits: test files, the quickest first.
 TESTS = {
     "ring/": ["tests/ring"],
-    "ring/bitslice": ["tests/ring", "tests/protocols/test_sign.py", "tests/protocols/test_onetime.py"],
+    "ring/bitslice": ["tests/ring", "tests/protocols/test_sign.py", "tests/protocols/test_onetime.py", FITS],
     "ring/moduli": ["tests/ring", "tests/sharing/test_shared.py", "tests/protocols/test_compare.py"],
     "randomness/": ["tests/randomness", "tests/security/test_addresses.py"],
     "sharing/": [
@@ -31,6 +31,7 @@ TESTS = {
         "tests/protocols/test_sign.py",
         "tests/protocols/test_labelling.py",
         "tests/protocols/test_output_primitives.py",
+        COSTS,
         FITS,
         ONETIME_VIEWS,
     ],
@@ -39,6 +40,7 @@ TESTS = {
         "tests/protocols/test_securenn_family.py",
         "tests/protocols/test_truncation.py",
         "tests/protocols/test_division.py",
+        COSTS,
         FITS,
         VIEWS,
     ],
