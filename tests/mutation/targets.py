@@ -25,6 +25,7 @@ TESTS = {
         ONETIME_VIEWS,
     ],
     "protocols/": ["tests/protocols", FITS, VIEWS],
+    "protocols/interface": ["tests/protocols", FITS, "tests/clustering/test_output_rules.py", VIEWS],
     "protocols/beaver": ["tests/protocols/test_products.py", "tests/protocols/test_securenn_family.py", VIEWS],
     "protocols/onetime/": [
         "tests/protocols/test_onetime.py",
