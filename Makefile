@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo fuzz test test-all test-pythons lint format docs bench clean
+.PHONY: demo fuzz test test-all test-pythons coverage mutate lint format docs bench clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -25,6 +25,12 @@ test-pythons: $(STAMP)  ## transport, study and estimator with every other Pytho
 
 fuzz: $(STAMP)          ## goes on where it ended; FUZZ_MINUTES bounds it, FUZZ_OPTIONS=--fresh starts over
 	$(BIN)/python -m tests.fuzz --minutes $(or $(FUZZ_MINUTES),60) --processes $(or $(FUZZ_PROCESSES),2) $(FUZZ_OPTIONS)
+
+coverage: $(STAMP)      ## lines and branches that the tests reach, into coverage/; COVERAGE_TESTS picks test files
+	$(BIN)/python -m pytest -n $(or $(COVERAGE_PROCESSES),2) -m "not slow" --cov --cov-report=term --cov-report=html:coverage $(COVERAGE_TESTS)
+
+mutate: $(STAMP)        ## a sample of mutants; goes on where it ended; MUTATE_MINUTES bounds it, MUTATE_OPTIONS="--sample 20"
+	$(BIN)/python -m tests.mutation --minutes $(or $(MUTATE_MINUTES),120) $(MUTATE_OPTIONS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -79,6 +79,10 @@ def test_clustering_names_no_protocol():
         assert "plaintext" not in text
 
 
+def test_the_package_says_that_it_is_typed():
+    assert (SOURCE / "py.typed").exists()
+
+
 def test_a_party_at_work_needs_no_scikit_learn():
     code = "import sys, coterie.local.worker; sys.exit('sklearn' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

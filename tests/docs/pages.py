@@ -26,7 +26,7 @@ class Block(NamedTuple):
 
 def pages() -> list[Path]:
     """README and its companions, and every page of the documentation."""
-    top = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CHANGELOG.md")]
+    top = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
     return top + sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts)
 
 

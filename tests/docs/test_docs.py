@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,8 @@ from tests.support import given, run, splits
 
 PAGES = pages()
 SCRIPTS = sorted((DOCS / "gallery").glob("*.py"))
+CITED = re.compile(r"\bdocs/[\w/-]+\.md(?:#[\w-]+)?")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
 # -- code ------------------------------------------------------------------------------------------------
@@ -134,6 +137,25 @@ def test_relative_links_lead_to_files(path):
     for target in links(path):
         file = target.partition("#")[0]
         assert not file or (path.parent / file).exists(), f"{target} in {name_of(path)}"
+
+
+def cited() -> list[tuple[str, str]]:
+    """What code and documents cite: the file, and what it says."""
+    files = [path for folder in ("src", "tests", "benchmarks") for path in sorted((ROOT / folder).rglob("*.py"))]
+    found = []
+    for path in [*files, *PAGES]:
+        found += [(name_of(path), cite) for cite in CITED.findall(path.read_text(encoding="utf-8"))]
+    return found
+
+
+def test_what_is_cited_is_there():
+    """A page, and a section of it where one is named."""
+    for where, cite in cited():
+        page, _, section = cite.partition("#")
+        assert (ROOT / page).exists(), f"{where} cites {cite}"
+        text = (ROOT / page).read_text(encoding="utf-8")
+        titles = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in HEADING.findall(text)}
+        assert not section or f"({section})=" in text or section in titles, f"{where} cites {cite}"
 
 
 def test_pages_name_no_machine():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -15,11 +16,13 @@ from coterie.transport import Channel, World, memory_channels
 __all__ = ["attributed", "root_cause", "run_role", "run_threads"]
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 
 def run_role(channel: Channel, entropy: Entropy, role: Callable[[Party], T], lanes: Sequence[Channel] = ()) -> T:
     """Run one role to its end. Whatever happens, the others hear of it and all channels are closed."""
-    workers = None
+    workers, name = None, channel.world.names[channel.rank]
+    log.debug("%s begins, with %d lanes", name, len(lanes))
     try:
         me = join(channel, entropy, lanes)
         workers = me.workers
@@ -28,6 +31,7 @@ def run_role(channel: Channel, entropy: Entropy, role: Callable[[Party], T], lan
         culprit = channel.rank
         if isinstance(error, TransportError) and error.peer in channel.world.names:
             culprit = channel.world.names.index(error.peer)
+        log.warning("%s stops: %s because of %s", name, type(error).__name__, channel.world.names[culprit])
         endings = [
             threading.Thread(target=one.abort, args=(culprit, type(error).__name__)) for one in (channel, *lanes)
         ]
@@ -38,6 +42,7 @@ def run_role(channel: Channel, entropy: Entropy, role: Callable[[Party], T], lan
         raise
     else:
         _close((channel, *lanes))
+        log.debug("%s is done", name)
         return result
     finally:
         if workers is not None:

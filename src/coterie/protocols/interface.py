@@ -54,7 +54,7 @@ class Problem(msgspec.Struct, frozen=True):
 
     @property
     def reciprocal_bits(self) -> int:
-        """g: cluster sums are multiplied with round(2^g / count) and truncated by g (PROTOCOLS.md 3.6)."""
+        """g: cluster sums are multiplied with round(2^g / count) and truncated by g (docs/arithmetic.md#means)."""
         return 61 - max(self.half).bit_length()
 
     @property

@@ -125,7 +125,7 @@ class Streams:
 
     def lasting(self, party: int, value: int, block: int) -> Stream:
         """A stream of the dealer and one party that both may expand again: the mask of a block of one
-        value, for life (PROTOCOLS.md 1.3). Its address lies outside phases and steps."""
+        value, for life (docs/randomness.md#masks). Its address lies outside phases and steps."""
         return self._at(f"dealt {party}", f"lasting|{value}|{block}")
 
     def private(self, purpose: str) -> Stream:

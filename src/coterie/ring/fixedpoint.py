@@ -113,7 +113,7 @@ def fractional_bits(
 ) -> int:
     """The precision: as much as 64-bit words allow, at most 16 bits below the unit of the widest column.
 
-    PROTOCOLS.md 3.8. Deviates: columns much narrower than 1 get more than 16 fractional bits, and what
+    docs/arithmetic.md#precision. Columns much narrower than 1 get more than 16 fractional bits, and what
     is refused is a column resolved into fewer than 1024 steps rather than a fixed f, so that incomes in
     the hundred thousands need no rescaling while a narrow column beside a huge one is still caught. The
     centres' total movement must fit, too, so the number of clusters counts.

@@ -11,6 +11,7 @@ import contextlib
 import datetime
 import fcntl
 import hashlib
+import logging
 import os
 import threading
 from collections.abc import Iterator, Mapping
@@ -28,6 +29,9 @@ from coterie.transport.certificates import Credentials, fingerprint
 
 __all__ = ["Audit", "Head", "Log", "check_against", "check_head", "verify_audit"]
 
+log = logging.getLogger(__name__)
+#: Fields of an entry that the program's own log shows as well.
+SHOWN = ("purpose", "run", "epoch", "resumed_after", "what", "to", "iteration", "iterations", "error", "peer", "code")
 START = "0" * 64
 #: What is read at a time from the end of a log, to find its last line.
 STRIDE = 1 << 16
@@ -71,6 +75,8 @@ class Audit:
             line, head = self._line(number + 1, previous, event, fields)
             self._append(handle, end, lines + line)
             self._head, self._introduced = head, True
+        shown = [f"{name}={fields[name]}" for name in SHOWN if fields.get(name) is not None]
+        log.info("%s", " ".join([event, *shown]))
         return head.hash
 
     @property

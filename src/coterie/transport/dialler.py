@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import ssl
 import threading
 import time
@@ -14,6 +15,8 @@ from coterie.transport.register import Register
 from coterie.transport.tls import Outbox, farewell
 
 __all__ = ["Dialler"]
+
+log = logging.getLogger(__name__)
 
 
 class Dialler:
@@ -48,7 +51,10 @@ class Dialler:
                     if over is None:
                         register.outboxes[other, lane] = outbox
                         register.changed.notify_all()
-                if over is not None:
+                if over is None:
+                    names = world.names
+                    log.debug("%s is connected to %s, lane %d", names[register.rank], names[other], lane)
+                else:
                     farewell([outbox], [], register.blame(over), self.patience)
                     return
         except Exception as error:  # `Meeting` raises it in the thread that waits

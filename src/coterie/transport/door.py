@@ -6,6 +6,7 @@ Strangers are turned away and change nothing, and so are peers that come for ano
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import random
 import select
@@ -22,6 +23,8 @@ from coterie.transport.hello import DECLINE, ELSEWHERE, HANDSHAKE, PROBE, check_
 from coterie.transport.register import Register
 
 __all__ = ["Door", "Listener"]
+
+log = logging.getLogger(__name__)
 
 #: The most strangers that may be attended to at a time; seconds for a refused one to hear of it.
 CROWD, FAREWELL = 64, 0.5
@@ -150,7 +153,8 @@ class Door:
         try:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock = self.context.wrap_socket(plain, server_side=True)
-        except (OSError, ValueError):
+        except (OSError, ValueError) as error:
+            log.info("a connection ended in the handshake: %s", type(error).__name__)
             plain.close()
             self._see_off()
             return
@@ -158,6 +162,7 @@ class Door:
         try:
             sender = self.ranks.get(fingerprint(sock.getpeercert(binary_form=True) or b""))
             if sender is None:
+                log.warning("a stranger was refused")
                 raise AuthenticationError("a stranger connected")
             self._answer(sock, sender)
         except FrameError as error:  # a peer that cannot be understood: this ends the meeting
@@ -225,5 +230,6 @@ class Door:
             sock.sendall(hello(self.world, header.lane, self.rank, sender))
             register.taken.add(one)  # after the answer: if this fails, the peer may come again
             register.accepted[one] = sock
+            log.debug("%s has let in %s, lane %d", self.world.names[self.rank], self.world.names[sender], header.lane)
             self._forget()
             register.changed.notify_all()

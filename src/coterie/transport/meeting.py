@@ -7,6 +7,7 @@ connected peer disconnects, or if one says that it will not take part, the meeti
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 
@@ -21,6 +22,8 @@ from coterie.transport.register import Register
 from coterie.transport.tls import LOOK, TlsChannel, farewell, time_to_watch
 
 __all__ = ["MOST_LANES", "Meeting", "connect_lanes"]
+
+log = logging.getLogger(__name__)
 
 #: The most lanes that a peer may open.
 MOST_LANES = 128
@@ -199,6 +202,7 @@ class Meeting:
 
     def _give_up(self, error: BaseException) -> None:
         """Tell those who are there, and close everything."""
+        log.info("%s leaves the meeting: %s", self.world.names[self.rank], type(error).__name__)
         register = self.register
         with register.changed:
             register.error = register.error or (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from coterie.transport.hello import DECLINE, PROBE, NotYet, Peer, context, dial,
 
 __all__ = ["decline", "probe"]
 
+log = logging.getLogger(__name__)
 #: Seconds that each step of saying no may take, and all of it.
 STEP, ALL = 2.0, 5.0
 
@@ -47,6 +49,7 @@ def decline(world: World, rank: int, credentials: Credentials, peers: Sequence[P
     """Tell every peer that is up that this party will not take part, and not why. Peers that wait for it stop waiting.
 
     Whoever cannot be told is not; all of it takes a few seconds at most."""
+    log.warning("%s declines to take part", world.names[rank])
     step = min(patience, STEP)
 
     def tell(other: int) -> None:

@@ -1,4 +1,4 @@
-"""Products of XOR-shared bits, many at a time, in one round (PROTOCOLS.md 3.3, step 4)."""
+"""Products of XOR-shared bits, many at a time, in one round (docs/protocols/onetime.md#products-of-bits)."""
 
 from __future__ import annotations
 

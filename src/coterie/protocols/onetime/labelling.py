@@ -1,4 +1,4 @@
-"""One-hot labels from scores: brackets of comparisons (PROTOCOLS.md 3.4).
+"""One-hot labels from scores: brackets of comparisons (docs/protocols/onetime.md#labels).
 
 Scores play in groups. In a group every pair is compared; the winner's score goes on to the next level. Groups
 of two are a tournament (k - 1 comparisons, log2 k levels), one group of k is "all pairs" (k (k - 1) / 2 at once),

@@ -1,6 +1,6 @@
-"""Division with the counts still secret, and exact truncation (PROTOCOLS.md 3.6).
+"""Division with the counts still secret, and exact truncation (docs/protocols/onetime.md#means, #truncation).
 
-Deviates: the reciprocal table is not dealt. What is dealt is an XOR-shared one-hot vector of 2^m *bits* for a
+The reciprocal table itself is not dealt. What is dealt is an XOR-shared one-hot vector of 2^m *bits* for a
 random place s; with t + s open, each party XORs the public reciprocals that its bits select, and so holds an
 XOR share of the bits of 2^g / t. That is one bit for each possible count instead of a word, at any n, with no
 factorised variant and no further round: the product with the sums takes bits as readily as words.
@@ -182,7 +182,7 @@ def truncate(me: Party, x: Shared, g: int) -> Shared:
     1. Dealt: [R] uniform, [R >> g], [R >> w-1], and for each 8-bit digit of R mod 2^g a table G_v = [v < digit].
     2. Open c = y + R for y = x + 2^(w-2) + 2^(g-1), which lies in 0..L/2-1 (uniform).
     3. [wrap] = (1 - c_top) [R_top]. <less> and <equal> of each digit at c's digits.
-    4. [borrow] = [c mod 2^g < R mod 2^g] as a word: the products of PROTOCOLS.md 3.3 in one round, with the
+    4. [borrow] = [c mod 2^g < R mod 2^g] as a word: the products of `sign.py` in one round, with the
        products of masks dealt as words: x_v = D_v + (1 - 2 D_v) [a_v].
     5. [y >> g] = (c >> g) - [R >> g] - [borrow] + 2^(w-g) [wrap]; subtract 2^(w-2-g).
     """

@@ -1,4 +1,4 @@
-"""The sign of shared numbers by one-time tables (PROTOCOLS.md 3.3)."""
+"""The sign of shared numbers by one-time tables (docs/protocols/onetime.md#sign)."""
 
 from __future__ import annotations
 

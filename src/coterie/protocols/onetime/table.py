@@ -1,4 +1,4 @@
-"""The data, masked once by their owners, and products with them (PROTOCOLS.md 3.1, 3.5)."""
+"""The data, masked once by their owners, and products with them (docs/protocols/onetime.md#the-data-enter)."""
 
 from __future__ import annotations
 

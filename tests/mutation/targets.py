@@ -1,0 +1,60 @@
+"""Which modules are mutated, and which test files belong to each: few enough that a mutant takes seconds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = ["FOLDERS", "ROOT", "files_for", "modules"]
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("ring", "randomness", "sharing", "protocols")
+COSTS, FITS = "tests/protocols/test_costs.py", "tests/clustering/test_oracle.py"
+#: What parties see. Last, since they take longest: a missing mask changes no result.
+VIEWS, ONETIME_VIEWS = "tests/security/test_views.py", "tests/security/test_onetime_views.py"
+#: By the beginning of a module's path below src/coterie, the longest one that fits: test files, the quickest first.
+TESTS = {
+    "ring/": ["tests/ring"],
+    "ring/bitslice": ["tests/ring", "tests/protocols/test_sign.py", "tests/protocols/test_onetime.py", FITS],
+    "ring/moduli": ["tests/ring", "tests/sharing/test_shared.py", "tests/protocols/test_compare.py"],
+    "randomness/": ["tests/randomness", "tests/security/test_addresses.py"],
+    "sharing/": [
+        "tests/sharing",
+        "tests/security/test_gate.py",
+        "tests/protocols/test_products.py",
+        VIEWS,
+        ONETIME_VIEWS,
+    ],
+    "protocols/": ["tests/protocols", FITS, VIEWS],
+    "protocols/interface": ["tests/protocols", FITS, "tests/clustering/test_output_rules.py", VIEWS],
+    "protocols/beaver": ["tests/protocols/test_products.py", "tests/protocols/test_securenn_family.py", VIEWS],
+    "protocols/onetime/": [
+        "tests/protocols/test_onetime.py",
+        "tests/protocols/test_sign.py",
+        "tests/protocols/test_labelling.py",
+        "tests/protocols/test_output_primitives.py",
+        COSTS,
+        FITS,
+        ONETIME_VIEWS,
+    ],
+    "protocols/securenn/": [
+        "tests/protocols/test_compare.py",
+        "tests/protocols/test_securenn_family.py",
+        "tests/protocols/test_truncation.py",
+        "tests/protocols/test_division.py",
+        COSTS,
+        FITS,
+        VIEWS,
+    ],
+    "protocols/plaintext/": ["tests/protocols/test_numerics.py", FITS],
+    "protocols/numerics": ["tests/protocols/test_numerics.py", FITS],
+}
+
+
+def modules(folders: tuple[str, ...] = FOLDERS, root: Path = ROOT) -> list[Path]:
+    return sorted(path for folder in folders for path in (root / "src" / "coterie" / folder).rglob("*.py"))
+
+
+def files_for(module: str) -> list[str]:
+    """The test files of a module, given as `src/coterie/...`."""
+    below = module.removeprefix("src/coterie/")
+    return TESTS[max((start for start in TESTS if below.startswith(start)), key=len)]
