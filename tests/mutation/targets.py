@@ -24,9 +24,14 @@ TESTS = {
         VIEWS,
         ONETIME_VIEWS,
     ],
-    "protocols/": ["tests/protocols", FITS, VIEWS],
+    "protocols/": ["tests/contract/test_family.py", "tests/protocols", FITS, VIEWS],
     "protocols/interface": ["tests/protocols", FITS, "tests/clustering/test_output_rules.py", VIEWS],
-    "protocols/beaver": ["tests/protocols/test_products.py", "tests/protocols/test_securenn_family.py", VIEWS],
+    "protocols/words": [
+        "tests/protocols/test_products.py",
+        "tests/contract/test_family.py",
+        "tests/protocols/test_securenn_family.py",
+        VIEWS,
+    ],
     "protocols/onetime/": [
         "tests/protocols/test_onetime.py",
         "tests/protocols/test_sign.py",
