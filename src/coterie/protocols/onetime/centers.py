@@ -1,4 +1,4 @@
-"""The mask that centres have for life, from when they enter a product (docs/protocols/onetime.md#centres, #stopping)."""
+"""The mask that centres have for life, from their first product on (docs/protocols/onetime.md#centres, #stopping)."""
 
 from __future__ import annotations
 
