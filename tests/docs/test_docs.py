@@ -18,7 +18,7 @@ from coterie.protocols.onetime.sign import tree_of
 from coterie.protocols.securenn.sign import compute_msb, drelu, share_convert
 from coterie.protocols.words import elementwise_product, square
 from coterie.ring import OddWords, Words
-from coterie.ring.bitslice import wire_size
+from coterie.ring.packing import wire_size
 from coterie.transport import HEADER_BYTES
 from tests.docs.pages import DOCS, ROOT, blocks, links, name_of, pages, table
 from tests.support import given, run, splits

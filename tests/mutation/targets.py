@@ -14,7 +14,7 @@ VIEWS, ONETIME_VIEWS = "tests/security/test_views.py", "tests/security/test_onet
 #: By the beginning of a module's path below src/coterie, the longest one that fits: test files, the quickest first.
 TESTS = {
     "ring/": ["tests/ring"],
-    "ring/bitslice": ["tests/ring", "tests/protocols/test_sign.py", "tests/protocols/test_onetime.py", FITS],
+    "ring/packing": ["tests/ring", "tests/protocols/test_sign.py", "tests/protocols/test_onetime.py", FITS],
     "ring/moduli": ["tests/ring", "tests/sharing/test_shared.py", "tests/protocols/test_compare.py"],
     "randomness/": ["tests/randomness", "tests/security/test_addresses.py"],
     "sharing/": [

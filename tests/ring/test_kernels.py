@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coterie.protocols.securenn import kernels as comparison
 from coterie.ring import kernels
 
 Q = 67
@@ -55,14 +56,14 @@ def test_any_zero_by_hand():
     one = [[1, 2, 3], [0, 1, 1], [66, 33, 1]]
     two = [[1, 65, 3], [1, 1, 1], [66, 33, 2]]
     out = np.empty(3, np.uint8)
-    kernels.any_zero(bytes_of([one, two]), Q, out)
+    comparison.any_zero(bytes_of([one, two]), Q, out)
     assert out.tolist() == [1, 0, 0]
 
 
 def test_any_zero_over_all_sums_of_three():
     messages = bytes_of(list(itertools.product(range(5), repeat=3))).T.copy()[:, :, None]
     out = np.empty(125, np.uint8)
-    kernels.any_zero(messages, 5, out)
+    comparison.any_zero(messages, 5, out)
     assert (out == (messages.sum(axis=0, dtype=int)[:, 0] % 5 == 0)).all()
 
 
@@ -107,7 +108,7 @@ def compared(x, r, mode, length, scalars=None, order=None, zero=None) -> np.ndar
     order = np.tile(np.arange(length, dtype=np.uint8), (len(x), 1)) if order is None else order
     zero = np.zeros(shape, np.uint8) if zero is None else zero
     out = np.empty(shape, np.uint8)
-    kernels.blinded_comparison(bits, words_of(r), bytes_of(mode), scalars, order, zero, 1, Q, out)
+    comparison.blinded_comparison(bits, words_of(r), bytes_of(mode), scalars, order, zero, 1, Q, out)
     return out
 
 
@@ -144,7 +145,7 @@ def test_parties_messages_add_up_to_the_whole_one():
     shares[2] = (bits.astype(int) - shares[0] - shares[1]) % Q
     messages = np.empty_like(shares)
     for j in range(3):
-        kernels.blinded_comparison(shares[j], r, mode, scalars, order, zero, int(j == 0), Q, messages[j])
+        comparison.blinded_comparison(shares[j], r, mode, scalars, order, zero, int(j == 0), Q, messages[j])
     assert (messages.sum(axis=0, dtype=int) % Q == compared(x, r, mode, length, scalars, order)).all()
 
 

@@ -19,7 +19,7 @@ from coterie.protocols.onetime.labelling import bracket, tournament
 from coterie.protocols.onetime.means import borrow_terms, table_bits
 from coterie.protocols.onetime.sign import tree_of
 from coterie.protocols.onetime.table import Block, blocks_of
-from coterie.ring.bitslice import packed_bytes
+from coterie.ring.packing import packed_bytes
 from coterie.transport import HEADER_BYTES
 from coterie.transport.links import Link
 

@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 from coterie.errors import ProtocolError
 from coterie.randomness import Dealt
 from coterie.ring import Array, Ring
-from coterie.ring.bitslice import add_packed, pack, packed_bytes, wire_size
+from coterie.ring.packing import add_packed, pack, packed_bytes, wire_size
 from coterie.sharing.party import Party
 from coterie.sharing.shared import Shared
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.protocols.onetime.kernels import fold_products, xor_products
 from coterie.protocols.onetime.steps import Step, bits
-from coterie.ring.bitslice import fold_products, xor_products
 from coterie.sharing import Party, open_bits
 
 __all__ = ["ONES", "Literal", "Terms", "bit_products", "fours", "pack_rows", "pairs_of", "products_of", "unpack_rows"]

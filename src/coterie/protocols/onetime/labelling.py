@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.protocols.onetime.bits import ONES, Literal, Terms, bit_products, products_of
+from coterie.protocols.onetime.kernels import masked_difference, select_by_bits
 from coterie.protocols.onetime.sign import signs_of_differences
 from coterie.protocols.onetime.steps import Step, bits, raw_words, words
-from coterie.ring.bitslice import masked_difference, select_by_bits
 from coterie.sharing import Party, open_bits, open_words
 from coterie.transport import metered
 

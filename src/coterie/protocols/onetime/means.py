@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from coterie.protocols.numerics import reciprocals
 from coterie.protocols.onetime.bits import Literal, Terms, pack_rows, products_of, unpack_rows
 from coterie.protocols.onetime.centers import mask_of
+from coterie.protocols.onetime.kernels import xor_lookup
 from coterie.protocols.onetime.steps import Step, bits, words
 from coterie.ring import Words as WordRing
-from coterie.ring.bitslice import xor_lookup
 from coterie.sharing import Party, Shared, open_bits, open_words
 from coterie.transport import metered
 

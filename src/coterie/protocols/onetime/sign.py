@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.protocols.onetime.bits import Terms, bit_products, literals, products_of
+from coterie.protocols.onetime.kernels import lookup, masked_difference, thermometer, words_to_bits
 from coterie.protocols.onetime.steps import Step, bits, raw_words, shorts
-from coterie.ring.bitslice import lookup, masked_difference, thermometer, words_to_bits
 from coterie.sharing import Party, open_words
 from coterie.transport import metered
 

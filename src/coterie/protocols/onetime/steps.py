@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.errors import MaterialReused, ProtocolError
-from coterie.ring.bitslice import add_packed, pack_difference, packed_bytes, unpack, wire_size
+from coterie.ring.packing import add_packed, pack_difference, packed_bytes, unpack, wire_size
 from coterie.sharing import Masked, Party
 
 __all__ = ["Part", "Step", "bits", "raw_words", "shorts", "words"]

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from coterie.protocols.interface import Holding, Ints
 from coterie.protocols.onetime.centers import mask_of
+from coterie.protocols.onetime.kernels import bits_to_words, two_products, two_sums
 from coterie.protocols.onetime.steps import Step, bits, raw_words, words
-from coterie.ring.bitslice import bits_to_words, two_products, two_sums
 from coterie.sharing import Masked, Party, Secret, Shared, broadcast_masked, open_bits, open_words, receive_masked
 from coterie.transport import metered
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from coterie.protocols.securenn.kernels import any_zero, blinded_comparison
 from coterie.randomness import Dealt
 from coterie.ring import Array, Prime, sample_permutations
-from coterie.ring.kernels import any_zero, blinded_comparison
 from coterie.sharing import Masked, Party, Shared, send_to_dealer, take_as_dealer, zero_shares
 from coterie.transport import metered
 

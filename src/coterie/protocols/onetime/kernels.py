@@ -1,8 +1,7 @@
-"""Compiled loops over bits of many numbers at once: 64 rows a word, and words of few bytes on the wire.
+"""Compiled loops of `onetime`, over bits of many numbers at once: 64 rows a word.
 
-A bit of N numbers is an array of N / 64 words (bit i of word v belongs to number 64 v + i), so that one
-machine instruction works on 64 numbers. On the wire a word of `size` bytes is split into planes of 4, 2
-and 1 bytes (or one of 8), each contiguous: packing and unpacking are then plain vector conversions.
+A bit of N numbers is an array of N / 64 words (bit i of word v belongs to number 64 v + i), so that one machine
+instruction works on 64 numbers.
 """
 
 from __future__ import annotations
@@ -10,193 +9,26 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
+from coterie.ring.kernels import read_only
+
 __all__ = [
-    "add_packed",
     "bits_to_words",
     "fold_products",
     "lookup",
     "masked_difference",
-    "pack",
-    "pack_difference",
-    "packed_bytes",
     "select_by_bits",
     "thermometer",
     "two_products",
     "two_sums",
-    "unpack",
-    "wire_size",
     "words_to_bits",
     "xor_lookup",
     "xor_products",
 ]
 
-
-def _input(element: types.Type, dimensions: int) -> types.Array:
-    return types.Array(element, dimensions, "C", readonly=True)
-
-
-_w1, _w2 = _input(types.uint64, 1), _input(types.uint64, 2)
-_b1, _s2 = _input(types.uint8, 1), _input(types.uint16, 2)
-_i2 = _input(types.int64, 2)
-_i1 = _input(types.int64, 1)
-_W1, _W2, _B1, _S2 = types.uint64[::1], types.uint64[:, ::1], types.uint8[::1], types.uint16[:, ::1]
+_w1, _w2 = read_only(types.uint64, 1), read_only(types.uint64, 2)
+_s2, _i1, _i2 = read_only(types.uint16, 2), read_only(types.int64, 1), read_only(types.int64, 2)
+_W1, _W2, _S2 = types.uint64[::1], types.uint64[:, ::1], types.uint16[:, ::1]
 _u8, _i8 = types.uint64, types.int64
-
-
-def wire_size(width: int) -> int:
-    """Bytes of a w-bit word on the wire."""
-    size = (width + 7) // 8
-    return 4 if size == 3 else size
-
-
-def packed_bytes(count: int, width: int) -> int:
-    """Bytes of `count` w-bit words on the wire, a multiple of 8 so that what follows is aligned."""
-    return -(-count * wire_size(width) // 8) * 8
-
-
-@njit(types.void(_w1, _i8, _B1), cache=True, nogil=True)
-def pack(words, size, out):
-    """Words of `size` bytes into planes."""
-    count = words.shape[0]
-    if size == 8:
-        plane = out[: 8 * count].view(np.uint64)
-        for i in range(count):
-            plane[i] = words[i]
-        return
-    at = 0
-    shift = 0
-    if size >= 4:
-        plane4 = out[: 4 * count].view(np.uint32)
-        for i in range(count):
-            plane4[i] = np.uint32(words[i])
-        at, shift = 4 * count, 32
-    if size & 2:
-        plane2 = out[at : at + 2 * count].view(np.uint16)
-        for i in range(count):
-            plane2[i] = np.uint16(words[i] >> np.uint64(shift))
-        at, shift = at + 2 * count, shift + 16
-    if size & 1:
-        for i in range(count):
-            out[at + i] = np.uint8(words[i] >> np.uint64(shift))
-
-
-@njit(types.void(_W1, _b1, _i8, _u8), cache=True, nogil=True)
-def add_packed(total, packed, size, mask):
-    """total += the packed words, over Z_(mask + 1)."""
-    count = total.shape[0]
-    if size == 8:
-        plane = packed[: 8 * count].view(np.uint64)
-        for i in range(count):
-            total[i] = (total[i] + plane[i]) & mask
-        return
-    if size == 5:
-        low, high = packed[: 4 * count].view(np.uint32), packed[4 * count : 5 * count]
-        for i in range(count):
-            total[i] = (total[i] + (np.uint64(low[i]) | (np.uint64(high[i]) << np.uint64(32)))) & mask
-        return
-    if size == 6:
-        low, next2 = packed[: 4 * count].view(np.uint32), packed[4 * count : 6 * count].view(np.uint16)
-        for i in range(count):
-            total[i] = (total[i] + (np.uint64(low[i]) | (np.uint64(next2[i]) << np.uint64(32)))) & mask
-        return
-    at = 0
-    shift = 0
-    if size >= 4:
-        plane4 = packed[: 4 * count].view(np.uint32)
-        for i in range(count):
-            total[i] += np.uint64(plane4[i])
-        at, shift = 4 * count, 32
-    if size & 2:
-        plane2 = packed[at : at + 2 * count].view(np.uint16)
-        for i in range(count):
-            total[i] += np.uint64(plane2[i]) << np.uint64(shift)
-        at, shift = at + 2 * count, shift + 16
-    if size & 1:
-        for i in range(count):
-            total[i] += np.uint64(packed[at + i]) << np.uint64(shift)
-    for i in range(count):
-        total[i] &= mask
-
-
-@njit(types.void(_W1, _b1, _i8, _u8), cache=True, nogil=True)
-def unpack(out, packed, size, mask):
-    """out = the packed words, modulo mask + 1."""
-    count = out.shape[0]
-    if size == 8:
-        plane = packed[: 8 * count].view(np.uint64)
-        for i in range(count):
-            out[i] = plane[i] & mask
-        return
-    if size == 4:
-        low = packed[: 4 * count].view(np.uint32)
-        for i in range(count):
-            out[i] = np.uint64(low[i]) & mask
-        return
-    if size == 5:
-        low, high = packed[: 4 * count].view(np.uint32), packed[4 * count : 5 * count]
-        for i in range(count):
-            out[i] = (np.uint64(low[i]) | (np.uint64(high[i]) << np.uint64(32))) & mask
-        return
-    if size == 6:
-        low, next2 = packed[: 4 * count].view(np.uint32), packed[4 * count : 6 * count].view(np.uint16)
-        for i in range(count):
-            out[i] = (np.uint64(low[i]) | (np.uint64(next2[i]) << np.uint64(32))) & mask
-        return
-    for start in range(0, count, 1024):
-        stop = min(start + 1024, count)
-        part = out[start:stop]
-        at, shift = 0, 0
-        if size >= 4:
-            plane4 = packed[4 * start : 4 * stop].view(np.uint32)
-            for i in range(stop - start):
-                part[i] = np.uint64(plane4[i])
-            at, shift = 4 * count, 32
-        else:
-            for i in range(stop - start):
-                part[i] = 0
-        if size & 2:
-            plane2 = packed[at + 2 * start : at + 2 * stop].view(np.uint16)
-            for i in range(stop - start):
-                part[i] |= np.uint64(plane2[i]) << np.uint64(shift)
-            at, shift = at + 2 * count, shift + 16
-        if size & 1:
-            plane1 = packed[at + start : at + stop]
-            for i in range(stop - start):
-                part[i] |= np.uint64(plane1[i]) << np.uint64(shift)
-        for i in range(stop - start):
-            part[i] &= mask
-
-
-@njit(types.void(_w1, _w1, _u8, _i8, _B1), cache=True, nogil=True)
-def pack_difference(value, others, mask, size, out):
-    """(value - others) modulo mask + 1, into planes of `size` bytes in all."""
-    count = value.shape[0]
-    if size == 8:
-        plane = out[: 8 * count].view(np.uint64)
-        for i in range(count):
-            plane[i] = (value[i] - others[i]) & mask
-        return
-    rest = np.empty(1024, np.uint64)
-    for start in range(0, count, 1024):
-        stop = min(start + 1024, count)
-        left, right = value[start:stop], others[start:stop]
-        for i in range(stop - start):
-            rest[i] = (left[i] - right[i]) & mask
-        at, shift = 0, 0
-        if size >= 4:
-            plane4 = out[4 * start : 4 * stop].view(np.uint32)
-            for i in range(stop - start):
-                plane4[i] = np.uint32(rest[i])
-            at, shift = 4 * count, 32
-        if size & 2:
-            plane2 = out[at + 2 * start : at + 2 * stop].view(np.uint16)
-            for i in range(stop - start):
-                plane2[i] = np.uint16(rest[i] >> np.uint64(shift))
-            at, shift = at + 2 * count, shift + 16
-        if size & 1:
-            plane1 = out[at + start : at + stop]
-            for i in range(stop - start):
-                plane1[i] = np.uint8(rest[i] >> np.uint64(shift))
 
 
 @njit(types.void(_w2, _i1, _i1, _w1, _u8, _W1), cache=True, nogil=True)
