@@ -14,16 +14,14 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Cluster
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from coterie.clustering import Outcome, Task, distinct_rows
-from coterie.clustering.rules import check_rules, grid_of
+from coterie.clustering import Outcome, Task, distinct_rows, make_encoding, make_task, put_together
 from coterie.data import Blocks, gather, split
 from coterie.errors import InputError, ProtocolError
 from coterie.local.job import Job, Kept, Report, do
 from coterie.planning import check_plan, planned
 from coterie.protocols import FAMILIES, Ints
-from coterie.ring import FixedPoint, fractional_bits, widen
+from coterie.ring import widen
 from coterie.sharing import Disclosure
-from coterie.transport import Traffic
 
 __all__ = ["SecureKMeans"]
 
@@ -195,33 +193,37 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         encoded = self._encoded(task, table)
         jobs = [Job(task), *(Job(task, block=block) for block in encoded)]
         reports = self._run(jobs)
-        outcomes, mine = [report.outcome for report in reports.values()], reports[1].outcome
+        outcomes = [report.outcome for report in reports.values()]
+        whole = put_together(task, outcomes)
+        assert whole.labels is not None
+        assert whole.centers is not None
+        assert whole.traffic is not None
         self._encoding, self._kept = task.encoding, {rank: report.kept for rank, report in reports.items()}
         self._columns, self._parties = task.layout.columns, len(table.blocks)
         self.bounds_ = np.column_stack([task.encoding.low, task.encoding.high])
-        self.labels_ = _union_of_labels(outcomes, task.layout.n)
+        self.labels_ = whole.labels.astype(np.int32)
         for optional in ("cluster_centers_", "_whole_centers", "counts_", "init_rows_", "suppressed_", "sizes_"):
             if hasattr(self, optional):
                 delattr(self, optional)
         if self.centers == "revealed":
-            self._whole_centers = _union_of_centers(outcomes, (task.clusters, task.layout.d))
+            self._whole_centers = whole.centers
             self.cluster_centers_ = task.encoding.decode(self._whole_centers)
         self._closed = np.zeros(task.clusters, np.bool_)
-        if mine.suppressed is not None:
-            self.suppressed_ = self._closed = mine.suppressed
+        if whole.suppressed is not None:
+            self.suppressed_ = self._closed = whole.suppressed
             if self.centers == "revealed":
                 self.cluster_centers_[self._closed] = np.nan
-        if mine.sizes is not None:
-            self.sizes_ = mine.sizes
-        if mine.counts is not None:
-            self.counts_ = mine.counts
+        if whole.sizes is not None:
+            self.sizes_ = whole.sizes
+        if whole.counts is not None:
+            self.counts_ = whole.counts
         if starts:
             self.init_rows_ = np.array(starts[0] if len(starts) == 1 else starts)
-        self.inertia_ = math.nan if mine.inertia is None else mine.inertia
-        self.n_iter_ = mine.n_iter
+        self.inertia_ = math.nan if whole.inertia is None else whole.inertia
+        self.n_iter_ = whole.n_iter
         self._n_features_out = task.clusters
         self.disclosures_ = disclosed + _agreed_log(outcomes)
-        self.traffic_ = Traffic.together([o.traffic for o in outcomes if o.traffic is not None])
+        self.traffic_ = whole.traffic
         if self.verbose:
             print(
                 f"SecureKMeans: {self.n_iter_} iterations, inertia {self.inertia_:.6g}, "
@@ -264,7 +266,9 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         clusters = self._n_features_out
         least = int(self.least_cluster_size)
         centers = "shared" if shared else "revealed"
-        task = Task(self.protocol, clusters, table.layout, self._encoding, centers=centers, least=least)  # type: ignore[arg-type]
+        task = make_task(
+            self.protocol, clusters, table.layout, self._encoding, checked=False, centers=centers, least=least
+        )
         task = planned(task, len(blocks), self.plan)
         jobs = [Job(task, predicting=True, closed=self._closed)]
         for j, block in enumerate(self._encoded(task, table)):
@@ -280,7 +284,9 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             jobs.append(job)
         if shared:
             jobs[0].kept_centers = self._kept.get(0, {}).get("centers")
-        return _union_of_labels([report.outcome for report in self._run(jobs).values()], table.layout.n)
+        whole = put_together(task, [report.outcome for report in self._run(jobs).values()])
+        assert whole.labels is not None
+        return whole.labels.astype(np.int32)
 
     def _check_like_the_fit(self, table: Blocks, blocks: Sequence[Any]) -> None:
         """Do blocks to predict lie like those of the fit?"""
@@ -347,10 +353,8 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             raise InputError(f"n_samples={n} should be >= n_clusters={k}; use fewer clusters")
         columns = tuple(names or table.names)
         low, high, disclosed = self._bounds(table, columns)
-        scaled = self.scale == "bounds"
         wanted = None if self.fractional_bits == "auto" else int(self.fractional_bits)
-        f = fractional_bits(low, high, columns, n, k, scaled, wanted)
-        encoding = FixedPoint(tuple(low), tuple(high), columns, f, scaled)
+        encoding = make_encoding(columns, low, high, n, k, scaled=self.scale == "bounds", wanted=wanted)
         starts: list[tuple[int, ...]] = []
         given: tuple[tuple[int, ...], ...] = ()
         if isinstance(self.init, str):
@@ -366,34 +370,33 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
                 raise InputError("init holds NaN")
             whole = encoding.encode(centers, range(d), "init: ")
             given = tuple(tuple(int(v) for v in row) for row in whole)
-        task = Task(
+        task = make_task(
             self.protocol,
             k,
             table.layout,
             encoding,
-            self.counts,  # type: ignore[arg-type]
-            self.labels,  # type: ignore[arg-type]
-            self.centers,  # type: ignore[arg-type]
-            tuple(starts),
-            given,
-            int(self.max_iter),
-            float(self.tol),
+            resolution=self._resolution(columns, table.layout.partition),
+            counts=self.counts,
+            labels=self.labels,
+            centers=self.centers,
+            starts=tuple(starts),
+            centers_given=given,
+            max_iter=int(self.max_iter),
+            tol=float(self.tol),
             least=int(self.least_cluster_size),
-            contribution=self.contribution,  # type: ignore[arg-type]
-            grid=self._grid(encoding, table.layout.partition),
-            sizes=self.sizes,  # type: ignore[arg-type]
+            contribution=self.contribution,
+            sizes=self.sizes,
         )
-        check_rules(task)
         return planned(task, len(table.blocks), self.plan), disclosed, starts
 
-    def _grid(self, encoding: FixedPoint, partition: str) -> tuple[int, ...]:
-        """To which powers of two opened centres are rounded, from the resolution of the columns."""
+    def _resolution(self, columns: Sequence[str], partition: str) -> Mapping[str, float]:
+        """The steps on which values of columns lie, checked."""
         if self.resolution is None:
-            return ()
+            return {}
         if not isinstance(self.resolution, Mapping):
             raise InputError('resolution must be a dict of column name to step, such as {"age": 1}')
         for name, step in self.resolution.items():
-            if name not in encoding.names:
+            if name not in columns:
                 raise InputError(f"resolution names column {name!r}, which is not in the data")
             if not isinstance(step, numbers.Real) or not 0 < float(step) < math.inf:
                 raise InputError(f"resolution of column {name!r} must be a number above 0, not {step!r}")
@@ -401,7 +404,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             raise InputError(
                 "resolution is for rows: where columns are split, every party learns every label and so the sizes"
             )
-        return grid_of(encoding, self.resolution, int(self.least_cluster_size))
+        return self.resolution
 
     def _bounds(self, table: Blocks, columns: Sequence[str]) -> tuple[list[float], list[float], list[Disclosure]]:
         """The public range of each column, and the disclosure that "auto" is."""
@@ -492,22 +495,6 @@ def _whole_number(name: str, value: Any, least: int) -> int:
     if value < least:
         raise InputError(f"{name} must be at least {least}, not {value}")
     return int(value)
-
-
-def _union_of_labels(outcomes: Sequence[Outcome], n: int) -> NDArray[np.int32]:
-    labels = np.full(n, -1, np.int32)
-    for outcome in outcomes:
-        if outcome.rows is not None and outcome.labels is not None:
-            labels[outcome.rows] = outcome.labels
-    return labels
-
-
-def _union_of_centers(outcomes: Sequence[Outcome], shape: tuple[int, int]) -> Ints:
-    centers = np.zeros(shape, np.int64)
-    for outcome in outcomes:
-        if outcome.centers is not None:
-            centers[:, outcome.center_columns] = outcome.centers
-    return centers
 
 
 def _agreed_log(outcomes: Sequence[Outcome]) -> list[Disclosure]:

@@ -7,15 +7,13 @@ from typing import Any
 import msgspec
 
 from coterie.cli.people import list_participants, show_participants
-from coterie.clustering import Layout, Task
-from coterie.clustering.rules import grid_of
+from coterie.clustering import Layout, make_encoding, make_task
 from coterie.errors import InputError
 from coterie.ideal import Terms
 from coterie.planning import forecast, planned
 from coterie.planning.sketch import even_layout
 from coterie.report.formats import format_bytes, format_duration, join_names
 from coterie.report.promises import promises
-from coterie.ring import FixedPoint, fractional_bits
 from coterie.study.agreement import Study, study_hash
 from coterie.study.policy import LEAST
 from coterie.study.statement import roles_of_study, state_output_rules, terms_of_study
@@ -106,26 +104,25 @@ def _forecast(study: Study, rows: int, iterations: int, link: str) -> dict[str, 
         raise InputError("the cost model is for the protocol onetime")
     low, high = ([getattr(c, end) for c in study.data.columns] for end in ("low", "high"))
     scaled = todo.scale == "bounds"
-    f = fractional_bits(low, high, study.column_names, rows, todo.clusters, scaled, None)
     if todo.partition == "horizontal":
         layout = even_layout("horizontal", rows, d, parties)
     else:
         layout = Layout("vertical", rows, d, columns=tuple(tuple(study.own_columns(j + 1)) for j in range(parties)))
-    encoding, options = FixedPoint(tuple(low), tuple(high), study.column_names, f, scaled), expect_terms(study)
-    task = Task(
+    task = make_task(
         todo.protocol,
         todo.clusters,
         layout,
-        encoding,
-        study.disclosures.counts,
-        study.disclosures.labels,
-        study.disclosures.centers,
+        make_encoding(study.column_names, low, high, rows, todo.clusters, scaled=scaled),
+        checked=False,
+        resolution={column.name: column.resolution for column in study.data.columns},
+        counts=study.disclosures.counts,
+        labels=study.disclosures.labels,
+        centers=study.disclosures.centers,
         max_iter=todo.max_iter,
         tol=todo.tol,
-        least=options.least,
+        least=expect_terms(study).least,
         contribution=study.disclosures.contribution,
-        grid=grid_of(encoding, {column.name: column.resolution for column in study.data.columns}, options.least),
-        sizes=study.disclosures.sizes if options.ruled else "secret",
+        sizes=study.disclosures.sizes,
     )
     found = forecast(planned(task, parties, "auto", LINKS[link]), parties, iterations, LINKS[link], "stop")
     return {

@@ -7,9 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from coterie.clustering import Layout, Partition, Task
+from coterie.clustering import Layout, Partition, Task, make_encoding, make_task
 from coterie.errors import InputError
-from coterie.ring import FixedPoint, fractional_bits
 
 __all__ = ["even_layout", "sketch"]
 
@@ -59,6 +58,5 @@ def sketch(
     if not (np.isfinite(bounds).all() and low <= high):
         raise InputError(f"the range of the columns must be finite, low before high, not {low:g} to {high:g}")
     names = tuple(f"x{l}" for l in range(d))
-    f = fractional_bits([low] * d, [high] * d, names, n, clusters, False, None)
-    encoding = FixedPoint((low,) * d, (high,) * d, names, f)
-    return Task(protocol, clusters, layout, encoding, counts=counts, labels=labels)
+    encoding = make_encoding(names, [low] * d, [high] * d, n, clusters)
+    return make_task(protocol, clusters, layout, encoding, counts=counts, labels=labels)

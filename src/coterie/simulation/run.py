@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.clustering import Outcome, Task
+from coterie.clustering import Outcome, Task, put_together
 from coterie.data import gather, split
 from coterie.errors import InputError
 from coterie.estimator import SecureKMeans
@@ -18,7 +18,6 @@ from coterie.planning import planned
 from coterie.ring import widen
 from coterie.sharing import Disclosure
 from coterie.simulation.numeric_file import NumericFile
-from coterie.transport import Traffic
 from coterie.transport.links import LINKS
 
 __all__ = ["HELPER", "Simulation", "run_simulation"]
@@ -68,7 +67,7 @@ def run_simulation(
     for outcome in outcomes:
         outcome.disclosures = (automatic or disclosed) + outcome.disclosures
     iterations = [report.iterations for report in reports]
-    return Simulation(data, link, names, task, usage, outcomes, iterations, _put_together(task, outcomes))
+    return Simulation(data, link, names, task, usage, outcomes, iterations, put_together(task, outcomes))
 
 
 def _find_bounds(data: NumericFile, given: Ranges, names: list[str]) -> tuple[Any, list[Disclosure]]:
@@ -81,28 +80,3 @@ def _find_bounds(data: NumericFile, given: Ranges, names: list[str]) -> tuple[An
     reason = "no bounds were given for these: they come from the data, widened twofold"
     entry = Disclosure("bounds", tuple(names), reason, None, ", ".join(rest))
     return {**found, **given}, [entry] if rest else []
-
-
-def _put_together(task: Task, outcomes: list[Outcome]) -> Outcome:
-    """What all roles together know."""
-    layout, first = task.layout, outcomes[1]
-    labels = np.full(layout.n, -1, np.int64)
-    centers = np.zeros((task.clusters, layout.d), np.int64)
-    for one in outcomes[1:]:
-        if one.rows is not None and one.labels is not None:
-            labels[one.rows] = one.labels
-        if one.centers is not None:
-            centers[:, one.center_columns] = one.centers
-    return Outcome(
-        n_iter=first.n_iter,
-        center_columns=list(range(layout.d)),
-        centers=centers,
-        rows=np.ones(layout.n, np.bool_),
-        labels=labels,
-        counts=first.counts,
-        inertia=first.inertia,
-        suppressed=first.suppressed,
-        sizes=first.sizes,
-        disclosures=first.disclosures,
-        traffic=Traffic.together([one.traffic for one in outcomes if one.traffic is not None]),
-    )

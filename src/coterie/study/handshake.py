@@ -23,11 +23,10 @@ import msgspec
 import numpy as np
 
 from coterie import __version__
-from coterie.clustering import Contribution, Layout, Task, distinct_rows
-from coterie.clustering.rules import check_rules, grid_of, strictest
+from coterie.clustering import Contribution, Layout, Task, distinct_rows, make_encoding, make_task
+from coterie.clustering.rules import strictest
 from coterie.errors import DataError, FrameError, InputError, StudyError
 from coterie.planning import planned
-from coterie.ring import FixedPoint, fractional_bits
 from coterie.study.agreement import Study, section_hashes
 from coterie.study.audit import Head
 from coterie.study.checkpoint import Mark, newest_common
@@ -223,33 +222,31 @@ def _task(study: Study, purpose: Purpose, greetings: list[Greeting]) -> Task:
     if k > n:
         raise StudyError(f"there are {n} rows in all, fewer than the {k} clusters that the study asks for")
     try:
-        f = fractional_bits(low, high, study.column_names, n, k, scaled, None)
+        encoding = make_encoding(study.column_names, low, high, n, k, scaled=scaled)
     except InputError as error:
         raise StudyError(f"[data] of the study: {error}") from None
     random = np.random.RandomState(todo.seed)
-    encoding = FixedPoint(tuple(low), tuple(high), study.column_names, f, scaled)
-    task = Task(
-        todo.protocol,
-        k,
-        layout,
-        encoding,
-        study.disclosures.counts,
-        study.disclosures.labels,
-        study.disclosures.centers,
-        starts=tuple(distinct_rows(random, n, k) for _ in range(todo.restarts)),
-        max_iter=todo.max_iter,
-        tol=todo.tol,
-        least=least,
-        contribution=strictest([study.disclosures.contribution, *(one.contribution for one in parties)]),
-        coalition=max(one.coalition for one in parties),
-        grid=grid_of(encoding, {column.name: column.resolution for column in study.data.columns}, least),
-        sizes=study.disclosures.sizes if least > 1 else "secret",
-    )
     try:
-        check_rules(task, names)
+        return make_task(
+            todo.protocol,
+            k,
+            layout,
+            encoding,
+            names=names,
+            resolution={column.name: column.resolution for column in study.data.columns},
+            counts=study.disclosures.counts,
+            labels=study.disclosures.labels,
+            centers=study.disclosures.centers,
+            starts=tuple(distinct_rows(random, n, k) for _ in range(todo.restarts)),
+            max_iter=todo.max_iter,
+            tol=todo.tol,
+            least=least,
+            contribution=strictest([study.disclosures.contribution, *(one.contribution for one in parties)]),
+            coalition=max(one.coalition for one in parties),
+            sizes=study.disclosures.sizes,
+        )
     except InputError as error:
         raise StudyError(str(error)) from None
-    return task
 
 
 def _prediction(
@@ -269,18 +266,11 @@ def _prediction(
             )
     k, wanted = study.clustering.clusters, first.fractional_bits
     try:
-        f = fractional_bits(low, high, study.column_names, 1, k, scaled, wanted)
+        encoding = make_encoding(study.column_names, low, high, 1, k, scaled=scaled, wanted=wanted)
     except InputError as error:
         raise FrameError(f"{study.names[1]} brings a model that makes no sense ({error})", study.names[1]) from None
-    encoding = FixedPoint(tuple(low), tuple(high), study.column_names, f, scaled)
-    return Task(
-        study.clustering.protocol,
-        k,
-        layout,
-        encoding,
-        centers=study.disclosures.centers,
-        least=least,
-    )
+    protocol, centers = study.clustering.protocol, study.disclosures.centers
+    return make_task(protocol, k, layout, encoding, checked=False, centers=centers, least=least)
 
 
 def _plan(channel: Channel, task: Task) -> tuple[Task, Link]:
