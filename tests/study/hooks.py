@@ -228,7 +228,7 @@ class Frame(msgspec.Struct, frozen=True, array_like=True):
 
 def record(path: str) -> None:
     """Append to a file every frame that is sent, before it is."""
-    from coterie.transport import meeting
+    from coterie.transport import door
     from coterie.transport.channel import encode_control
     from coterie.transport.tls import Outbox
 
@@ -240,7 +240,7 @@ def record(path: str) -> None:
 
     before(Outbox, "put", lambda box, kind, body, stamp: keep(Frame(box.session, box.lane, box.to, kind, bytes(body))))
     before(
-        meeting,
+        door,
         "say",
         lambda sock, world, sender, to, message: keep(Frame(world.session, 0, to, 0, encode_control(message))),
     )
