@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor
 from concurrent.futures import wait as await_all
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeVar, cast
 
 from coterie.randomness import Dealing, Dealt, Entropy, Streams, agree
@@ -32,30 +33,30 @@ class Party:
     lanes: tuple[Metered, ...] = ()
     workers: ThreadPoolExecutor | None = None
 
-    @property
+    @cached_property
     def world(self) -> World:
         return self.channel.world
 
-    @property
+    @cached_property
     def rank(self) -> int:
         return self.channel.rank
 
-    @property
+    @cached_property
     def owns(self) -> bool:
         """Whether it brings data."""
         return self.rank in self.world.owners
 
-    @property
+    @cached_property
     def serves(self) -> bool:
         """Whether it holds shares and computes."""
         return self.rank in self.world.servers
 
-    @property
+    @cached_property
     def deals(self) -> bool:
         """Whether it deals randomness to those who serve."""
         return self.rank == self.world.dealer
 
-    @property
+    @cached_property
     def lead(self) -> bool:
         """The first who serves; it adds public values."""
         return self.rank == self.world.servers[0]

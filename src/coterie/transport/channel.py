@@ -25,6 +25,7 @@ import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -94,24 +95,24 @@ class World:
         """How many own data."""
         return len(self.names) - 1
 
-    @property
+    @cached_property
     def ranks(self) -> range:
         """Everybody."""
         return range(0 if self.names[0] else 1, len(self.names))
 
-    @property
+    @cached_property
     def owners(self) -> range:
         return range(1, len(self.names))
 
-    @property
+    @cached_property
     def servers(self) -> Sequence[int]:
         return self.serving or self.owners
 
-    @property
+    @cached_property
     def dealer(self) -> int | None:
         return 0 if self.names[0] and 0 not in self.serving else None
 
-    @property
+    @cached_property
     def players(self) -> list[int]:
         """Everybody but the dealer."""
         return [rank for rank in self.ranks if rank != self.dealer]
