@@ -157,7 +157,8 @@ def test_the_plot_goes_over_rows_and_clusters():
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["--protocol", "securenn"], "no forecast for securenn"),
+        (["--protocol", "securenn", "--partition", "mixed"], "no forecast for a patchwork of cells with securenn"),
+        (["--protocol", "securenn", "--plot", "x.png"], "--plot is for onetime"),
         (["--labels", "revealed"], "vertical"),
         (["-k", 2000], "clusters"),
         (["--partition", "vertical", "--parties", 5], "columns"),

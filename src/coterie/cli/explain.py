@@ -100,8 +100,6 @@ def _bullets(sentences: list[str]) -> list[str]:
 
 def _forecast(study: Study, rows: int, iterations: int, link: str) -> dict[str, Any]:
     todo, parties, d = study.clustering, len(study.names) - 1, len(study.data.columns)
-    if todo.protocol != "onetime":
-        raise InputError("the cost model is for the protocol onetime")
     low, high = ([getattr(c, end) for c in study.data.columns] for end in ("low", "high"))
     scaled = todo.scale == "bounds"
     if todo.partition == "horizontal":

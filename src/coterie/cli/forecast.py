@@ -42,6 +42,7 @@ class Study(NamedTuple):
     labels: Literal["private", "revealed"]
     bounds: tuple[float, float]
     iterations: int
+    protocol: str = "onetime"
 
 
 def forecast(
@@ -68,16 +69,15 @@ def forecast(
     estimates. Rows or columns are taken to be split evenly over the parties.
     """
     console: Console = context.obj
-    if protocol != "onetime":
-        raise InputError(
-            f"there is no forecast for {protocol}: its costs are measured, not modelled. Forecast onetime, the "
-            f"default, or measure a small run with coterie simulate --protocol {protocol}"
-        )
+    if plot is not None and protocol != "onetime":
+        raise InputError(f"--plot is for onetime: {protocol} is forecast by rehearsing it, which takes long for a plot")
     if rows > MOST_ROWS:
-        raise InputError(f"forecast_links go up to {MOST_ROWS:,} rows, not {rows:,}")
+        raise InputError(f"forecasts go up to {MOST_ROWS:,} rows, not {rows:,}")
     if plot is not None and plot.suffix.lower() != ".png":
         raise InputError(f"--plot writes a PNG; {plot} is not called one")
-    study = Study(rows, columns, clusters, parties, partition, counts, labels, _parse_bounds(bounds), iterations)
+    study = Study(
+        rows, columns, clusters, parties, partition, counts, labels, _parse_bounds(bounds), iterations, protocol
+    )
     _show(console, study, forecast_links(study))
     if plot is not None:
         _write(plot, draw_forecast(study))
@@ -91,7 +91,7 @@ def forecast_links(study: Study) -> dict[str, Forecast]:
     from coterie.transport.links import LINKS
 
     layout = even_layout(study.partition, study.rows, study.columns, study.parties)
-    task = sketch(layout, study.clusters, study.bounds, study.counts, study.labels)
+    task = sketch(layout, study.clusters, study.bounds, study.counts, study.labels, study.protocol)
     return {
         name: forecast_of(planned(task, study.parties, "auto", link), study.parties, study.iterations, link, "stop")
         for name, link in LINKS.items()
@@ -135,8 +135,7 @@ def _show(console: Console, study: Study, found: dict[str, Forecast]) -> None:
     row("the helper sends, in all", [format_bytes(one.bytes_sent["P0"]) for one in every])
     row("memory of a party", [format_bytes(_most(one.memory)) for one in every])
     row("memory of the helper", [format_bytes(one.memory["P0"]) for one in every])
-    options = study._asdict() | {"protocol": "onetime"}
-    console.say(f"{_describe(study)}, and a helper; protocol onetime\n", "study", **options)
+    console.say(f"{_describe(study)}, and a helper; protocol {study.protocol}\n", "study", **study._asdict())
     console.show(table, "forecast", links={name: msgspec.to_builtins(one) for name, one in found.items()})
     console.say(
         "\nRounds and bytes are exact, if it takes so many iterations and the plan is the one for the link; TLS adds\n"

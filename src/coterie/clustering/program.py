@@ -246,11 +246,11 @@ class _Run:
             total = open_wide(self.me, self._own_inertia(out), "inertia", RESULT)
             out.inertia = None if total is None else task.encoding.squared(total)
             return
-        shift = inertia_shift(task)
+        shift = inertia_shift(family.problem, task.grid)
         if task.centers == "revealed":
             rounded = self._shifted(self._own_inertia(out), shift)
         else:
-            fine = task.problem.objective_shift
+            fine = family.problem.objective_shift
             sums, counts = family.sums(self.rows, labels)
             known = int(not out.all_closed)
             objective = family.objective(sums * known, counts * known, centers)

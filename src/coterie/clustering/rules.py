@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from coterie.clustering.layout import Layout
 from coterie.clustering.task import Contribution, Task
 from coterie.errors import InputError
-from coterie.protocols import Family
+from coterie.protocols import Family, Problem
 from coterie.protocols.interface import Ints, RowSets
 from coterie.ring import FixedPoint
 from coterie.sharing import Shared, concatenate
@@ -167,11 +167,11 @@ def round_to_grid(family: Family, grid: tuple[int, ...], centers: Shared) -> Sha
     return family.truncate(centers * (np.int64(1) << (most - shifts)), most) * (np.int64(1) << shifts)
 
 
-def inertia_shift(task: Task) -> int:
+def inertia_shift(problem: Problem, grid: tuple[int, ...]) -> int:
     """The inertia is opened in multiples of 2^this: what one step of the centres' grid changes, about."""
-    shift = task.problem.objective_shift
-    if task.grid:
-        step = task.layout.n * sum(4**s for s in task.grid if s) // 4
+    shift = problem.objective_shift
+    if grid:
+        step = problem.rows * sum(4**s for s in grid if s) // 4
         shift = max(shift, min(step.bit_length() - 1, MOST_INERTIA_SHIFT))
     return shift
 

@@ -1,4 +1,4 @@
-"""What a run of `onetime` will cost: rounds and bytes, exactly; memory and time, roughly.
+"""What a run will cost: rounds and bytes, exactly; memory and time, roughly. This counts `onetime`.
 
 The sizes are those that the protocol's steps declare, from the same tables (`bracket`, `tree_of`,
 `borrow_terms`). A test compares them with what the channel counted.
@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal
 
 import msgspec
 
 from coterie.clustering import Task
 from coterie.clustering.rules import inertia_shift, rules_of, size_bits
+from coterie.planning.rehearsal import Cost, Ending, rehearse
+from coterie.protocols import FAMILIES
 from coterie.protocols.onetime.bits import Terms, fours
 from coterie.protocols.onetime.labelling import bracket, tournament
 from coterie.protocols.onetime.means import borrow_terms, table_bits
@@ -31,26 +32,6 @@ COMPARISON_NS = 120.0
 PRODUCT_NS = 1.2
 BYTE_NS = 2.2
 STEP_SECONDS = 1.2e-3
-
-
-class Cost(msgspec.Struct):
-    """Rounds, and bytes sent by rank (the helper's first), of a part of a run."""
-
-    rounds: int
-    sent: list[int]
-
-    def then(self, other: Cost) -> Cost:
-        """One after the other."""
-        return Cost(self.rounds + other.rounds, [a + b for a, b in zip(self.sent, other.sent, strict=True)])
-
-    def beside(self, other: Cost) -> Cost:
-        """Both at once."""
-        together = self.then(other)
-        together.rounds = max(self.rounds, other.rounds)
-        return together
-
-    def times(self, count: int) -> Cost:
-        return Cost(self.rounds * count, [count * bytes_sent for bytes_sent in self.sent])
 
 
 class Forecast(msgspec.Struct):
@@ -245,7 +226,11 @@ class _Counter:
             bits = size_bits(self.problem.rows, self.task.least)
             cost = cost.then(self.words()).then(self.lifted(self.k)).then(self.truncation(self.k, bits))
             cost = cost.then(self.opened(8 * self.k))
-        inertia = self.truncation(1, inertia_shift(self.task)).then(self.opened(8)) if ruled else self.opened(16)
+        inertia = (
+            self.truncation(1, inertia_shift(self.problem, self.task.grid)).then(self.opened(8))
+            if ruled
+            else self.opened(16)
+        )
         cost = cost.then(inertia)
         if self.task.counts == "revealed" and self.task.labels == "private":
             cost = cost.then(self.opened(8 * self.k))
@@ -280,17 +265,20 @@ class _Counter:
         return self.dealt(packed_bytes(rows * block.numbers, self.u)).then(self.opened(8 * rows * block.numbers // 64))
 
 
-def forecast(task: Task, parties: int, iterations: int, link: Link, ended_by: Literal["stop", "max_iter"]) -> Forecast:
-    """The cost of a fit of `onetime` with revealed centres and one start."""
-    counter = _Counter(task, parties)
-    one = counter.loop(stop=True)
-    around = counter.begin().then(counter.results())  # what comes before and after the iterations; labels all rows once
-    full = iterations if ended_by == "stop" else iterations - 1
-    whole = around.then(one.times(full))
-    if ended_by == "max_iter":
-        whole = whole.then(counter.loop(stop=False))
+def forecast(task: Task, parties: int, iterations: int, link: Link, ended_by: Ending) -> Forecast:
+    """The cost of a fit with revealed centres and one start: `onetime` is counted here, other families rehearse."""
+    if task.protocol == "onetime":
+        counter = _Counter(task, parties)
+        one = counter.loop(stop=True)
+        around = counter.begin().then(counter.results())  # before and after the iterations; labels all rows once
+        whole = around.then(one.times(iterations - 1)).then(counter.loop(stop=ended_by == "stop"))
+        comparisons, memory = _comparisons(counter), _memory(counter)
+    else:
+        first, one = rehearse(task, parties, ended_by)
+        whole, around = first.then(one.times(iterations - 1)), first.less(one)
+        comparisons = FAMILIES[task.protocol].comparisons(task.clusters) * task.layout.n
+        memory = _general_memory(task, parties)
     names = [f"P{j}" for j in range(parties + 1)]
-    comparisons = _comparisons(counter)
     slope = seconds(task, one, comparisons, link)
     return Forecast(
         rounds=whole.rounds,
@@ -298,7 +286,7 @@ def forecast(task: Task, parties: int, iterations: int, link: Link, ended_by: Li
         bytes_sent=dict(zip(names, whole.sent, strict=True)),
         bytes_per_iteration=dict(zip(names, one.sent, strict=True)),
         comparisons_per_iteration=comparisons,
-        memory=_memory(counter, names),
+        memory=dict(zip(names, memory, strict=True)),
         seconds=seconds(task, around, comparisons, link) + slope * iterations,
         seconds_per_iteration=slope,
     )
@@ -319,7 +307,7 @@ def seconds(task: Task, cost: Cost, comparisons: int, link: Link, cores: int = 2
     return max(computing, sending) + cost.rounds * (link.round_trip / 2 + STEP_SECONDS)
 
 
-def _memory(counter: _Counter, names: Sequence[str]) -> dict[str, int]:
+def _memory(counter: _Counter) -> list[int]:
     """The interpreter and kernels, the data in two forms, labels, and what the blocks in flight hold."""
     base, n = 200 << 20, counter.task.layout.n
     table = 16 * n * counter.d + 8 * n * max(counter.k - 1, 0) + n * counter.k // 4
@@ -331,4 +319,13 @@ def _memory(counter: _Counter, names: Sequence[str]) -> dict[str, int]:
     lookup = 8 << table_bits(counter.problem.rows)
     parties = base + table + flight + lookup
     helper = base + flight + math.ceil(counter.k * (1 << table_bits(counter.problem.rows)) / 4) + (64 << 20)
-    return {name: helper if rank == 0 else parties for rank, name in enumerate(names)}
+    return [helper, *[parties] * counter.p]
+
+
+def _general_memory(task: Task, parties: int) -> list[int]:
+    """The interpreter and kernels, the data and their shares, labels, and a block's comparisons, of 64 bits each by
+    shares of some bytes a bit. Measured for `securenn`, roughly."""
+    n, pairs = task.layout.n, FAMILIES[task.protocol].comparisons(task.clusters)
+    block = min(task.block_rows, n) * max(pairs, 1)
+    flight = (max(task.lanes, 1)) * block * 400
+    return [(200 << 20) + 24 * n * (task.layout.d + task.clusters) + flight] * (parties + 1)

@@ -1,0 +1,121 @@
+"""What a run of any family will cost, by rehearsing it: a few rows, all roles as threads, every message counted.
+
+A step sends arrays whose sizes grow with the rows of each party, and so many frames a block. So bytes are
+
+    fixed + (a number of bytes for each row of each party) + (a number of bytes for each block)
+
+and rounds depend on none of these. A rehearsal with few rows, one with another row at each party and one in two blocks
+give the numbers; one with an iteration more, and one that stops, give those of an iteration. The program that is
+rehearsed is the one that runs: there is no second copy of its sizes.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+import msgspec
+import numpy as np
+
+from coterie.clustering import Layout, Task, fit
+from coterie.errors import InputError
+from coterie.local.threads import run_threads
+from coterie.protocols import FAMILIES
+from coterie.protocols.interface import Ints
+from coterie.sharing import Party
+from coterie.transport import Traffic
+
+__all__ = ["Cost", "Ending", "rehearse"]
+
+Ending = Literal["stop", "max_iter"]
+
+
+class Cost(msgspec.Struct):
+    """Rounds, and bytes sent by rank (of the one who owns nothing first), of a part of a run."""
+
+    rounds: int
+    sent: list[int]
+
+    def then(self, other: Cost) -> Cost:
+        """One after the other."""
+        return Cost(self.rounds + other.rounds, [a + b for a, b in zip(self.sent, other.sent, strict=True)])
+
+    def beside(self, other: Cost) -> Cost:
+        """Both at once."""
+        together = self.then(other)
+        together.rounds = max(self.rounds, other.rounds)
+        return together
+
+    def times(self, count: int) -> Cost:
+        return Cost(self.rounds * count, [count * bytes_sent for bytes_sent in self.sent])
+
+    def less(self, other: Cost) -> Cost:
+        return self.then(other.times(-1))
+
+
+class Rehearsed(NamedTuple):
+    """A run of one iteration, and what each further one takes."""
+
+    first: Cost
+    further: Cost
+
+
+def rehearse(task: Task, parties: int, ended_by: Ending) -> Rehearsed:
+    """What a fit from one start takes."""
+    if task.layout.partition == "mixed":
+        raise InputError(f"there is no forecast for a patchwork of cells with {task.protocol}; use rows or columns")
+    one, two = (_extrapolate(task, parties, iterations, "max_iter") for iterations in (1, 2))
+    first = one if ended_by == "max_iter" else _extrapolate(task, parties, 1, "stop")
+    return Rehearsed(first, two.less(one))
+
+
+def _extrapolate(task: Task, parties: int, iterations: int, ended_by: Ending) -> Cost:
+    """From few rows in a block, one more at each party, and two blocks, to all rows and blocks."""
+    layout = task.layout
+    rows = (layout.n,) if layout.partition == "vertical" else layout.rows
+    few = (task.clusters * task.least,) * len(rows)  # of every cluster, every party holds enough to open it
+
+    def cost(counts: tuple[int, ...], blocks: int) -> Cost:
+        small = Layout(layout.partition, sum(counts), layout.d, columns=layout.columns)
+        if layout.partition == "horizontal":
+            small = msgspec.structs.replace(small, rows=counts)
+        rehearsed = msgspec.structs.replace(task, layout=small, starts=(), block_rows=-(-small.n // blocks), lanes=0)
+        return _run(rehearsed, parties, layout.n, iterations, ended_by)
+
+    base = cost(few, 1)
+    whole = base.then(cost(few, 2).less(base).times(-(-layout.n // task.block_rows) - 1))
+    for j, count in enumerate(rows):
+        more = tuple(held + (i == j) for i, held in enumerate(few))
+        whole = whole.then(cost(more, 1).less(base).times(count - few[j]))
+    return whole
+
+
+@lru_cache(maxsize=256)
+def _run(task: Task, parties: int, rows: int, iterations: int, ended_by: Ending) -> Cost:
+    """All roles, on rows that lie on the centres; the tolerance says whether the run stops."""
+    family, layout = FAMILIES[task.protocol], task.layout
+    centers = _centers(task)
+    table = np.concatenate([centers[np.arange(count) % task.clusters] for count in layout.rows or (layout.n,)])
+    task = msgspec.structs.replace(
+        task,
+        centers_given=tuple(tuple(int(v) for v in row) for row in centers),
+        max_iter=iterations if ended_by == "max_iter" else iterations + 1,
+        tol=-1.0 if ended_by == "max_iter" else 1e9,
+    )
+
+    def role(me: Party) -> Traffic:
+        own = None
+        if me.owns:
+            own = table[layout.own_rows(me.rank)][:, layout.own_columns(me.rank)]
+        fit(family(me, msgspec.structs.replace(task.problem, rows=rows)), task, own)
+        return me.channel.traffic()
+
+    world = family.world([f"P{j}" for j in range(1, parties + 1)])
+    traffic = Traffic.together(run_threads(world, role))
+    return Cost(traffic.rounds, [traffic.bytes_sent.get(f"P{j}", 0) for j in range(parties + 1)])
+
+
+def _centers(task: Task) -> Ints:
+    """As far from each other as they go."""
+    places = np.linspace(-1.0, 1.0, task.clusters)
+    return np.array([[int(h * place) for h in task.encoding.half] for place in places], np.int64)

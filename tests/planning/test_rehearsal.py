@@ -1,0 +1,64 @@
+"""What is forecast by rehearsing a family is what the channel counts, also for many more rows and blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from coterie import SecureKMeans
+from coterie.errors import InputError
+from coterie.planning import even_layout, forecast, planned, sketch
+from coterie.protocols import FAMILIES
+from coterie.transport.links import LINKS
+from tests.contract.replicated import Replicated
+from tests.planning.test_costs import task_of
+
+X = np.random.default_rng(0).uniform(-1, 1, (150, 3))
+WAYS = {
+    "rows, secret counts": {},
+    "rows, revealed counts": {"counts": "revealed"},
+    "columns": {"partition": "vertical"},
+    "SVK-means": {"partition": "vertical", "labels": "revealed"},
+    "output rules": {"least_cluster_size": 3, "sizes": "rounded", "resolution": {"x0": 0.1}},
+}
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch):
+    monkeypatch.setitem(FAMILIES, Replicated.name, Replicated)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("protocol", "parties"), [("securenn", 2), ("securenn", 3), ("replicated", 2)])
+@pytest.mark.parametrize("ended_by", ["stop", "max_iter"])
+def test_bytes_and_rounds_are_as_rehearsed(way, protocol, parties, ended_by):
+    """In four blocks and a rest; rows that are not the same number at every party."""
+    if protocol == "replicated" and (way, ended_by) not in (("columns", "stop"), ("output rules", "max_iter")):
+        pytest.skip("it is as slow as it likes")
+    x = X[:62] if protocol == "replicated" else X
+    model = SecureKMeans(
+        3, protocol=protocol, n_parties=parties, max_iter=3, tol=0 if ended_by == "max_iter" else 1e6,
+        init=x[[5, 20, 40]], bounds=[(-1, 1)] * 3, plan={"block_rows": 40 if len(x) > 100 else 20, "lanes": 0},
+        **WAYS[way],
+    ).fit(x)  # fmt: skip
+    assert model.n_iter_ == (3 if ended_by == "max_iter" else 1)
+    assert not getattr(model, "suppressed_", np.zeros(3)).any()
+    found = forecast(task_of(model, x), parties, model.n_iter_, LINKS["loopback"], ended_by)
+    assert {name: sent for name, sent in found.bytes_sent.items() if sent} == model.traffic_.bytes_sent
+    assert found.rounds == model.traffic_.rounds
+    if model.traffic_.rounds_per_iteration:
+        assert found.rounds_per_iteration == model.traffic_.rounds_per_iteration
+
+
+def test_a_million_rows_take_no_longer_to_forecast():
+    task = planned(sketch(even_layout("horizontal", 10**6, 2, 2), 4, protocol="securenn"), 2, "auto")
+    found = forecast(task, 2, 10, LINKS["lan"], "stop")
+    assert found.rounds_per_iteration == 148
+    assert found.bytes_per_iteration["P1"] > 10**9
+    assert found.seconds > 60
+
+
+def test_a_patchwork_is_refused():
+    model = SecureKMeans(2, protocol="securenn", n_parties=2, partition="mixed", init=X[:2])
+    with pytest.raises(InputError, match="patchwork"):
+        forecast(task_of(model, X), 2, 3, LINKS["lan"], "stop")
