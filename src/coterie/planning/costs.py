@@ -26,9 +26,8 @@ from coterie.transport.links import Link
 
 __all__ = ["Cost", "Forecast", "forecast", "seconds"]
 
-#: Nanoseconds of one core that a comparison, a product with the data, and a byte on the wire take, all roles
-#: together; and seconds for a step in Python. Measured on a 2.8 GHz Xeon.
-COMPARISON_NS = 120.0
+#: Nanoseconds of one core that a product with the data, and a byte on the wire take, all roles together; and seconds
+#: for a step in Python. Measured on a 2.8 GHz Xeon.
 PRODUCT_NS = 1.2
 BYTE_NS = 2.2
 STEP_SECONDS = 1.2e-3
@@ -301,7 +300,8 @@ def seconds(task: Task, cost: Cost, comparisons: int, link: Link, cores: int = 2
     """How long a part of a run takes: the larger of computing and sending, and every round's delay. A link is between
     two roles: the helper has one to each party, a party one to each other party."""
     products = task.layout.n * task.clusters * task.layout.d
-    computing = (COMPARISON_NS * comparisons + PRODUCT_NS * products + BYTE_NS * sum(cost.sent)) * 1e-9 / cores
+    each = FAMILIES[task.protocol].comparison_ns
+    computing = (each * comparisons + PRODUCT_NS * products + BYTE_NS * sum(cost.sent)) * 1e-9 / cores
     helper, *parties = cost.sent
     sending = max(helper / len(parties), max(parties) / (len(parties) - 1)) / link.bandwidth
     return max(computing, sending) + cost.rounds * (link.round_trip / 2 + STEP_SECONDS)

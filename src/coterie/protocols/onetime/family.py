@@ -59,6 +59,7 @@ class OneTime(AdditiveWords):
     divisions: ClassVar[dict[str, Division]] = {"secret": "reciprocal", "revealed": "reciprocal"}
     dealer_hears = frozenset({"note"})
     block_comparisons = 3 << 16
+    comparison_ns = 120.0
 
     @classmethod
     def comparisons(cls, clusters: int) -> int:
