@@ -13,6 +13,7 @@ from coterie.clustering import Task
 from coterie.data import gather, split
 from coterie.local.job import Job, Report
 from coterie.local.processes import Usage, run_processes
+from coterie.parameters import check_parameters, prepare_fit
 from coterie.planning import Forecast, forecast, planned
 from coterie.transport import Traffic
 from coterie.transport.links import LINKS
@@ -84,12 +85,12 @@ def secure_fit(work: Workload, x: np.ndarray, start: np.ndarray, iterations: int
         tol=0,
         bounds=[(-1.0, 1.0)] * work.d,
     )
-    model._check_parameters()
+    check_parameters(model)
     names = [f"P{j}" for j in range(work.parties + 1)]
     table = gather(split(x, work.partition, work.parties), work.partition, names[1:])  # type: ignore[arg-type]
-    task, _, _ = model._task(table, None)
+    task, blocks, *_ = prepare_fit(model, table)
     task = planned(task, work.parties, work.plan, LINKS[work.link])
-    jobs = [Job(task), *(Job(task, block=block) for block in model._encoded(task, table))]
+    jobs = [Job(task), *(Job(task, block=block) for block in blocks)]
     usage = Usage()
     link = None if work.link == "loopback" else LINKS[work.link]
     return task, run_processes(names, jobs, usage, link=link), usage

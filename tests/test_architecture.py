@@ -27,6 +27,7 @@ ORDER = [
     "data",
     "report",
     "study",
+    "parameters",
     "estimator",
     "simulation",
     "cli",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from coterie import SecureKMeans
+from coterie import SecureKMeans, parameters
 from coterie.errors import CoterieError, InputError, PartyFailed
 from coterie.protocols import SecureNN
 from tests.clustering.comparison import seeded_runs  # noqa: F401
@@ -314,14 +314,14 @@ def test_over_tls_it_reaches_the_caller_too_and_no_process_outlives_it(monkeypat
         processes.append(start(*args, **options))
         return processes[-1]
 
-    honest = SecureKMeans._encoded
+    honest = parameters.encode_blocks
 
     def spoilt_at_p2(task, table):
         first, second = honest(task, table)
         return [first, second[:, :3]]
 
     monkeypatch.setattr(subprocess, "Popen", followed)
-    monkeypatch.setattr(SecureKMeans, "_encoded", staticmethod(spoilt_at_p2))
+    monkeypatch.setattr(parameters, "encode_blocks", spoilt_at_p2)
     before = set(threading.enumerate())
     with pytest.raises(InputError, match="party P2: the block has shape") as caught:
         SecureKMeans(2, random_state=0, transport="tls").fit(X)

@@ -15,6 +15,7 @@ from coterie.data import gather, split
 from coterie.ideal import WHAT
 from coterie.local.job import Job, do
 from coterie.local.threads import run_threads
+from coterie.parameters import check_parameters, prepare_fit
 from coterie.report.facts import Facts, Participant, facts_of
 from coterie.report.page import render_block
 from coterie.report.promises import Promises
@@ -70,10 +71,10 @@ def blocks_of(partition: str) -> list[np.ndarray]:
 def ran(way: dict[str, Any], **more: Any) -> list[Facts]:
     """A small fit; the facts of every role."""
     model = SecureKMeans(3, **{"init": INIT, "bounds": [(-32, 32)] * 4, "tol": 0, **way, **more})
-    model._check_parameters()
+    check_parameters(model)
     gathered = gather(blocks_of(model.partition), model.partition, list(PARTIES))
-    task, before, _ = model._task(gathered, ["x0", "x1", "x2", "x3"])
-    jobs = [Job(task), *(Job(task, block=block) for block in model._encoded(task, gathered))]
+    task, encoded, before, _ = prepare_fit(model, gathered, ["x0", "x1", "x2", "x3"])
+    jobs = [Job(task), *(Job(task, block=block) for block in encoded)]
     reports = run_threads(World(NAMES), lambda me: do(me, jobs[me.rank]), lanes=task.lanes)
     people = [Participant(name, "data party" if rank else "helper") for rank, name in enumerate(NAMES)]
     found = []

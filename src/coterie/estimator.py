@@ -3,39 +3,27 @@
 from __future__ import annotations
 
 import math
-import numbers
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from coterie.clustering import Outcome, Task, distinct_rows, make_encoding, make_task, put_together
+from coterie.clustering import Outcome, make_task, put_together
 from coterie.data import Blocks, gather, split
 from coterie.errors import InputError, ProtocolError
 from coterie.local.job import Job, Kept, Report, do
-from coterie.planning import check_plan, planned
-from coterie.protocols import FAMILIES, Ints
-from coterie.ring import widen
+from coterie.parameters import check_parameters, check_whole_number, encode_blocks, name_parties, prepare_fit
+from coterie.planning import planned
+from coterie.protocols import FAMILIES
 from coterie.sharing import Disclosure
 
 __all__ = ["SecureKMeans"]
 
 Floats = NDArray[np.float64]
-CHOICES = {
-    "partition": ("horizontal", "vertical", "mixed"),
-    "counts": ("secret", "revealed"),
-    "labels": ("private", "revealed"),
-    "centers": ("revealed", "shared"),
-    "transport": ("memory", "tls"),
-    "scale": (None, "bounds"),
-    "contribution": ("least", "none-or-least", "off"),
-    "sizes": ("secret", "rounded"),
-}
 
 
 class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
@@ -166,12 +154,12 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
 
     def fit(self, X: Any, y: Any = None) -> SecureKMeans:  # noqa: ARG002
         """Cluster X, which is split over `n_parties` parties first."""
-        self._check_parameters()
+        check_parameters(self)
         x = validate_data(self, X, dtype=np.float64, ensure_min_samples=2, ensure_min_features=1)
-        parties = _whole_number("n_parties", self.n_parties, 2)
+        parties = check_whole_number("n_parties", self.n_parties, 2)
         blocks = split(x, self.partition, parties)  # type: ignore[arg-type]
         names = [str(name) for name in getattr(self, "feature_names_in_", [])] or None
-        return self._fit(gather(blocks, self.partition, _party_names(parties)), names)  # type: ignore[arg-type]
+        return self._fit(gather(blocks, self.partition, name_parties(parties)), names)  # type: ignore[arg-type]
 
     def fit_parties(self, blocks: Sequence[Any], y: Any = None) -> SecureKMeans:  # noqa: ARG002
         """Cluster the table of which each party holds a block.
@@ -179,8 +167,8 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         Horizontal: rows with the same columns. Vertical: columns of the same rows, in one order. Mixed:
         arrays of the whole table's shape with NaN for "not mine"; every cell is held by exactly one party.
         """
-        self._check_parameters()
-        table = gather(list(blocks), self.partition, _party_names(len(blocks)))  # type: ignore[arg-type]
+        check_parameters(self)
+        table = gather(list(blocks), self.partition, name_parties(len(blocks)))  # type: ignore[arg-type]
         self.n_features_in_ = table.layout.d
         if all(hasattr(block, "columns") for block in blocks):
             self.feature_names_in_ = np.array(table.names, dtype=object)
@@ -189,8 +177,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         return self._fit(table, None)
 
     def _fit(self, table: Blocks, names: list[str] | None) -> SecureKMeans:
-        task, disclosed, starts = self._task(table, names)
-        encoded = self._encoded(task, table)
+        task, encoded, disclosed, starts = prepare_fit(self, table, names)
         jobs = [Job(task), *(Job(task, block=block) for block in encoded)]
         reports = self._run(jobs)
         outcomes = [report.outcome for report in reports.values()]
@@ -257,7 +244,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         all rows, of which each party learns its own; `traffic_` and `disclosures_` stay those of the fit.
         """
         check_is_fitted(self)
-        names = _party_names(len(blocks))
+        names = name_parties(len(blocks))
         table = gather(list(blocks), self.partition, names, empty_blocks=True)  # type: ignore[arg-type]
         shared = self.centers == "shared"
         self._check_like_the_fit(table, blocks)
@@ -271,7 +258,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         )
         task = planned(task, len(blocks), self.plan)
         jobs = [Job(task, predicting=True, closed=self._closed)]
-        for j, block in enumerate(self._encoded(task, table)):
+        for j, block in enumerate(encode_blocks(task, table)):
             job = Job(task, block=block, predicting=True, closed=self._closed)
             if shared:
                 job.kept_centers = self._kept[j + 1].get("centers")
@@ -321,133 +308,9 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
 
     # -- the parts of a fit ------------------------------------------------------------------------------
 
-    def _check_parameters(self) -> None:
-        for name, allowed in CHOICES.items():
-            value = getattr(self, name)
-            if not (value is None or isinstance(value, str)) or value not in allowed:
-                raise InputError(f"{name}={value!r} is not known; use one of {', '.join(map(repr, allowed))}")
-        if not isinstance(self.protocol, str) or self.protocol not in FAMILIES:
-            raise InputError(f"protocol={self.protocol!r} is not known; use one of {', '.join(map(repr, FAMILIES))}")
-        _whole_number("n_clusters", self.n_clusters, 1)
-        _whole_number("n_init", self.n_init, 1)
-        _whole_number("max_iter", self.max_iter, 1)
-        if _whole_number("least_cluster_size", self.least_cluster_size, 1) > 1:
-            for option in ("counts", "labels"):
-                if getattr(self, option) == "revealed":
-                    raise InputError(
-                        f'{option}="revealed" would tell what least_cluster_size keeps back; use one of them'
-                    )
-        elif self.sizes == "rounded":
-            raise InputError('sizes="rounded" are multiples of least_cluster_size, which must be above 1')
-        if not isinstance(self.tol, numbers.Real) or not 0 <= self.tol < math.inf:
-            raise InputError(f"tol must be a number of at least 0, not {self.tol!r}")
-        if self.fractional_bits != "auto":
-            _whole_number("fractional_bits", self.fractional_bits, -64)
-        if self.labels == "revealed" and self.partition != "vertical":
-            raise InputError('labels="revealed" is SVK-means, which needs partition="vertical"')
-        check_plan(self.plan)
-
-    def _task(self, table: Blocks, names: list[str] | None) -> tuple[Task, list[Disclosure], list[tuple[int, ...]]]:
-        n, d, k = table.layout.n, table.layout.d, int(self.n_clusters)
-        if k > n:
-            raise InputError(f"n_samples={n} should be >= n_clusters={k}; use fewer clusters")
-        columns = tuple(names or table.names)
-        low, high, disclosed = self._bounds(table, columns)
-        wanted = None if self.fractional_bits == "auto" else int(self.fractional_bits)
-        encoding = make_encoding(columns, low, high, n, k, scaled=self.scale == "bounds", wanted=wanted)
-        starts: list[tuple[int, ...]] = []
-        given: tuple[tuple[int, ...], ...] = ()
-        if isinstance(self.init, str):
-            if self.init != "random":
-                raise InputError(f'init={self.init!r} is not known; use "random" or an array of centres')
-            random = check_random_state(self.random_state)
-            starts = [distinct_rows(random, n, k) for _ in range(int(self.n_init))]
-        else:
-            centers = _numbers("init", self.init)
-            if centers.shape != (k, d):
-                raise InputError(f"init has shape {centers.shape}; centres for this data have shape {(k, d)}")
-            if np.isnan(centers).any():
-                raise InputError("init holds NaN")
-            whole = encoding.encode(centers, range(d), "init: ")
-            given = tuple(tuple(int(v) for v in row) for row in whole)
-        task = make_task(
-            self.protocol,
-            k,
-            table.layout,
-            encoding,
-            resolution=self._resolution(columns, table.layout.partition),
-            counts=self.counts,
-            labels=self.labels,
-            centers=self.centers,
-            starts=tuple(starts),
-            centers_given=given,
-            max_iter=int(self.max_iter),
-            tol=float(self.tol),
-            least=int(self.least_cluster_size),
-            contribution=self.contribution,
-            sizes=self.sizes,
-        )
-        return planned(task, len(table.blocks), self.plan), disclosed, starts
-
-    def _resolution(self, columns: Sequence[str], partition: str) -> Mapping[str, float]:
-        """The steps on which values of columns lie, checked."""
-        if self.resolution is None:
-            return {}
-        if not isinstance(self.resolution, Mapping):
-            raise InputError('resolution must be a dict of column name to step, such as {"age": 1}')
-        for name, step in self.resolution.items():
-            if name not in columns:
-                raise InputError(f"resolution names column {name!r}, which is not in the data")
-            if not isinstance(step, numbers.Real) or not 0 < float(step) < math.inf:
-                raise InputError(f"resolution of column {name!r} must be a number above 0, not {step!r}")
-        if partition == "vertical":
-            raise InputError(
-                "resolution is for rows: where columns are split, every party learns every label and so the sizes"
-            )
-        return self.resolution
-
-    def _bounds(self, table: Blocks, columns: Sequence[str]) -> tuple[list[float], list[float], list[Disclosure]]:
-        """The public range of each column, and the disclosure that "auto" is."""
-        d = table.layout.d
-        if isinstance(self.bounds, str):
-            if self.bounds != "auto":
-                raise InputError(f'bounds={self.bounds!r} is not known; use "auto", an array or a dict')
-            low, high = np.full(d, np.inf), np.full(d, -np.inf)
-            for j, block in enumerate(table.blocks):
-                own = table.layout.own_columns(j + 1)
-                if np.isinf(block).any():
-                    l = own[int(np.argmax(np.isinf(block).any(axis=0)))]
-                    raise InputError(f"party P{j + 1}: column {columns[l]!r} holds an infinity; remove such rows")
-                low[own] = np.fmin(low[own], np.fmin.reduce(block, axis=0, initial=np.inf))
-                high[own] = np.fmax(high[own], np.fmax.reduce(block, axis=0, initial=-np.inf))
-            low, high = widen(low, high)
-            everybody = ("P0", *_party_names(len(table.blocks)))
-            entry = Disclosure("bounds", everybody, "bounds='auto' takes them from the data, widened twofold")
-            return low.tolist(), high.tolist(), [entry]
-        if isinstance(self.bounds, Mapping):
-            missing = [name for name in columns if name not in self.bounds]
-            if missing:
-                raise InputError(f"bounds has no range for column {missing[0]!r}")
-            pairs = _numbers("bounds", [self.bounds[name] for name in columns])
-        else:
-            pairs = _numbers("bounds", self.bounds)
-        if pairs.shape != (d, 2):
-            raise InputError(f"bounds has shape {pairs.shape}; one (low, high) per column is {(d, 2)}")
-        bad = ~(np.isfinite(pairs).all(axis=1) & (pairs[:, 0] <= pairs[:, 1]))
-        if bad.any():
-            raise InputError(f"bounds of column {columns[int(np.argmax(bad))]!r} must be finite, low before high")
-        return pairs[:, 0].tolist(), pairs[:, 1].tolist(), []
-
-    @staticmethod
-    def _encoded(task: Task, table: Blocks) -> list[Ints]:
-        return [
-            task.encoding.encode(block, table.layout.own_columns(j + 1), f"party P{j + 1}: ")
-            for j, block in enumerate(table.blocks)
-        ]
-
     def _run(self, jobs: Sequence[Job]) -> dict[int, Report]:
         """Do the jobs, by rank; the reports by rank. At rank 0 only if this family has somebody there."""
-        world = FAMILIES[self.protocol].world(_party_names(len(jobs) - 1))
+        world = FAMILIES[self.protocol].world(name_parties(len(jobs) - 1))
         if self.transport == "tls":
             from coterie.local.processes import run_processes
 
@@ -475,26 +338,6 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             return np.full(len(rows), -1, np.int32)
         distances = np.stack([((rows - center) ** 2).sum(axis=1) for center in centers[known]], axis=1)
         return known[distances.argmin(axis=1)].astype(np.int32)
-
-
-def _party_names(parties: int) -> tuple[str, ...]:
-    return tuple(f"P{j}" for j in range(1, parties + 1))
-
-
-def _numbers(name: str, value: Any) -> Floats:
-    """An argument that must be an array of numbers."""
-    try:
-        return np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"{name} must be an array of numbers, in rows of equal length") from None
-
-
-def _whole_number(name: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{name} must be a whole number, not {value!r}")
-    if value < least:
-        raise InputError(f"{name} must be at least {least}, not {value}")
-    return int(value)
 
 
 def _agreed_log(outcomes: Sequence[Outcome]) -> list[Disclosure]:

@@ -14,6 +14,7 @@ from coterie.cli.app import main
 from coterie.cli.forecast import Study, draw_forecast, forecast_links
 from coterie.data import gather, split
 from coterie.errors import InputError
+from coterie.parameters import prepare_fit
 from coterie.planning import even_layout, forecast, planned, sketch
 from coterie.transport.links import LINKS
 
@@ -70,7 +71,7 @@ def test_svk_means_costs_what_is_forecast_however_it_is_cut_up_and_ended(k, plan
             k, partition="vertical", labels="revealed", max_iter=max_iter, tol=0.05, plan=plan, init=X[:k]
         ).fit(X)
         table = gather(split(X, "vertical", 2), "vertical", ["P1", "P2"])
-        task, _, _ = model._task(table, None)
+        task = prepare_fit(model, table).task
         ended_by = "max_iter" if model.n_iter_ == max_iter else "stop"
         said = forecast(task, 2, model.n_iter_, LINKS["loopback"], ended_by)
         assert said.bytes_sent == model.traffic_.bytes_sent

@@ -14,6 +14,7 @@ from coterie import SecureKMeans
 from coterie.clustering import Outcome, Task
 from coterie.data import gather, split
 from coterie.local.oracle import run_oracle
+from coterie.parameters import prepare_fit
 from coterie.protocols.plaintext import whole
 from tests.support import SeededEntropy
 
@@ -51,8 +52,7 @@ def can_be_split(x: NDArray[np.float64], partition: str, parties: int) -> bool:
 def task_and_table(model: SecureKMeans, blocks: Sequence[Any]) -> tuple[Task, NDArray[np.int64]]:
     """What the parties agree on, and the whole table, encoded."""
     table = gather(blocks, model.partition, [f"P{j + 1}" for j in range(len(blocks))])
-    task, _, _ = model._task(table, None)
-    encoded = model._encoded(task, table)
+    task, encoded, *_ = prepare_fit(model, table)
     return task, table.whole(lambda j: encoded[j])
 
 

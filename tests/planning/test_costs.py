@@ -11,6 +11,7 @@ import pytest
 from coterie import SecureKMeans
 from coterie.data import gather, split
 from coterie.errors import InputError
+from coterie.parameters import prepare_fit
 from coterie.planning import forecast, planned
 from coterie.transport.links import LINKS, Link
 
@@ -21,8 +22,7 @@ CASES = list(product((2, 3), ("horizontal", "vertical", "mixed"), ("secret", "re
 
 def task_of(model, x=X):
     parties = [f"P{j + 1}" for j in range(model.n_parties)]
-    task, _, _ = model._task(gather(split(x, model.partition, model.n_parties), model.partition, parties), None)
-    return task
+    return prepare_fit(model, gather(split(x, model.partition, model.n_parties), model.partition, parties)).task
 
 
 @pytest.mark.parametrize(("p", "partition", "counts", "k"), CASES)

@@ -14,6 +14,7 @@ from coterie.clustering import Outcome, Task
 from coterie.data import gather, split
 from coterie.local.job import Job, do
 from coterie.local.threads import run_threads
+from coterie.parameters import prepare_fit
 from coterie.report.facts import ColumnFacts, Facts, Participant, facts_of
 from coterie.sharing import Disclosure
 from coterie.transport import Traffic, World
@@ -86,9 +87,9 @@ def small_run(partition: str, least: int = 1, **options: Any) -> tuple[Task, tup
     x = table()
     model = SecureKMeans(2, partition=partition, init=x[[0, 19]], bounds=[(-20, 20)] * 4, **options)
     gathered = gather(split(x, partition, 2), partition, NAMES[1:])
-    task, _, _ = model._task(gathered, ["a", "b", "c", "e"])
+    task, blocks, *_ = prepare_fit(model, gathered, ["a", "b", "c", "e"])
     task = msgspec.structs.replace(task, least=least)
-    jobs = [Job(task), *(Job(task, block=block) for block in model._encoded(task, gathered))]
+    jobs = [Job(task), *(Job(task, block=block) for block in blocks)]
     reports = run_threads(World(tuple(NAMES)), lambda me: do(me, jobs[me.rank]), lanes=task.lanes)
     return task, tuple(report.outcome for report in reports)
 

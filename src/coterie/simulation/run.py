@@ -14,6 +14,7 @@ from coterie.errors import InputError
 from coterie.estimator import SecureKMeans
 from coterie.local.job import Job
 from coterie.local.processes import Usage, run_processes
+from coterie.parameters import check_parameters, prepare_fit
 from coterie.planning import planned
 from coterie.ring import widen
 from coterie.sharing import Disclosure
@@ -56,11 +57,11 @@ def run_simulation(
     names = [HELPER, *(f"P{j}" for j in range(1, p + 1))]
     bounds, disclosed = _find_bounds(data, ranges, names)
     model = SecureKMeans(clusters, bounds=bounds, **arguments)
-    model._check_parameters()
+    check_parameters(model)
     table = gather(split(data.values, arguments["partition"], p), arguments["partition"], names[1:])
-    task, automatic, _ = model._task(table, data.names)
-    task = planned(task, p, "auto", LINKS[link])
-    jobs = [Job(task), *(Job(task, block=block) for block in model._encoded(task, table))]
+    prepared = prepare_fit(model, table, data.names)
+    task, automatic = planned(prepared.task, p, "auto", LINKS[link]), prepared.disclosed
+    jobs = [Job(task), *(Job(task, block=block) for block in prepared.blocks)]
     usage = Usage()
     reports = run_processes(names, jobs, usage, link=None if link == "loopback" else LINKS[link])
     outcomes = [report.outcome for report in reports]

@@ -1,0 +1,197 @@
+"""What the parameters of `SecureKMeans` amount to: checked, and with data, a task and encoded blocks."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from coterie.clustering import Task, distinct_rows, make_encoding, make_task
+from coterie.data import Blocks
+from coterie.errors import InputError
+from coterie.planning import check_plan, planned
+from coterie.protocols import FAMILIES, Ints
+from coterie.ring import widen
+from coterie.sharing import Disclosure
+
+if TYPE_CHECKING:
+    from coterie.estimator import SecureKMeans
+
+__all__ = ["Prepared", "check_parameters", "check_whole_number", "encode_blocks", "name_parties", "prepare_fit"]
+
+Floats = NDArray[np.float64]
+CHOICES = {
+    "partition": ("horizontal", "vertical", "mixed"),
+    "counts": ("secret", "revealed"),
+    "labels": ("private", "revealed"),
+    "centers": ("revealed", "shared"),
+    "transport": ("memory", "tls"),
+    "scale": (None, "bounds"),
+    "contribution": ("least", "none-or-least", "off"),
+    "sizes": ("secret", "rounded"),
+}
+
+
+class Prepared(NamedTuple):
+    """The task, each party's block, what was disclosed to agree on it, and the rows that starts begin from."""
+
+    task: Task
+    blocks: list[Ints]
+    disclosed: list[Disclosure]
+    starts: list[tuple[int, ...]]
+
+
+def check_parameters(model: SecureKMeans) -> None:
+    """Everything that can be wrong without data."""
+    for name, allowed in CHOICES.items():
+        value = getattr(model, name)
+        if not (value is None or isinstance(value, str)) or value not in allowed:
+            raise InputError(f"{name}={value!r} is not known; use one of {', '.join(map(repr, allowed))}")
+    if not isinstance(model.protocol, str) or model.protocol not in FAMILIES:
+        raise InputError(f"protocol={model.protocol!r} is not known; use one of {', '.join(map(repr, FAMILIES))}")
+    check_whole_number("n_clusters", model.n_clusters, 1)
+    check_whole_number("n_init", model.n_init, 1)
+    check_whole_number("max_iter", model.max_iter, 1)
+    if check_whole_number("least_cluster_size", model.least_cluster_size, 1) > 1:
+        for option in ("counts", "labels"):
+            if getattr(model, option) == "revealed":
+                raise InputError(f'{option}="revealed" would tell what least_cluster_size keeps back; use one of them')
+    elif model.sizes == "rounded":
+        raise InputError('sizes="rounded" are multiples of least_cluster_size, which must be above 1')
+    if not isinstance(model.tol, numbers.Real) or not 0 <= model.tol < math.inf:
+        raise InputError(f"tol must be a number of at least 0, not {model.tol!r}")
+    if model.fractional_bits != "auto":
+        check_whole_number("fractional_bits", model.fractional_bits, -64)
+    if model.labels == "revealed" and model.partition != "vertical":
+        raise InputError('labels="revealed" is SVK-means, which needs partition="vertical"')
+    check_plan(model.plan)
+
+
+def prepare_fit(model: SecureKMeans, table: Blocks, names: Sequence[str] | None = None) -> Prepared:
+    """With data; `names` of the columns, if they are not the blocks' own."""
+    n, d, k = table.layout.n, table.layout.d, int(model.n_clusters)
+    if k > n:
+        raise InputError(f"n_samples={n} should be >= n_clusters={k}; use fewer clusters")
+    columns = tuple(names or table.names)
+    low, high, disclosed = _find_bounds(model.bounds, table, columns)
+    wanted = None if model.fractional_bits == "auto" else int(model.fractional_bits)
+    encoding = make_encoding(columns, low, high, n, k, scaled=model.scale == "bounds", wanted=wanted)
+    starts: list[tuple[int, ...]] = []
+    given: tuple[tuple[int, ...], ...] = ()
+    if isinstance(model.init, str):
+        if model.init != "random":
+            raise InputError(f'init={model.init!r} is not known; use "random" or an array of centres')
+        random = check_random_state(model.random_state)
+        starts = [distinct_rows(random, n, k) for _ in range(int(model.n_init))]
+    else:
+        centers = _numbers("init", model.init)
+        if centers.shape != (k, d):
+            raise InputError(f"init has shape {centers.shape}; centres for this data have shape {(k, d)}")
+        if np.isnan(centers).any():
+            raise InputError("init holds NaN")
+        whole = encoding.encode(centers, range(d), "init: ")
+        given = tuple(tuple(int(v) for v in row) for row in whole)
+    task = make_task(
+        model.protocol,
+        k,
+        table.layout,
+        encoding,
+        resolution=_check_resolution(model.resolution, columns, table.layout.partition),
+        counts=model.counts,
+        labels=model.labels,
+        centers=model.centers,
+        starts=tuple(starts),
+        centers_given=given,
+        max_iter=int(model.max_iter),
+        tol=float(model.tol),
+        least=int(model.least_cluster_size),
+        contribution=model.contribution,
+        sizes=model.sizes,
+    )
+    task = planned(task, len(table.blocks), model.plan)
+    return Prepared(task, encode_blocks(task, table), disclosed, starts)
+
+
+def _check_resolution(wanted: Any, columns: Sequence[str], partition: str) -> Mapping[str, float]:
+    """The steps on which values of columns lie, checked."""
+    if wanted is None:
+        return {}
+    if not isinstance(wanted, Mapping):
+        raise InputError('resolution must be a dict of column name to step, such as {"age": 1}')
+    for name, step in wanted.items():
+        if name not in columns:
+            raise InputError(f"resolution names column {name!r}, which is not in the data")
+        if not isinstance(step, numbers.Real) or not 0 < float(step) < math.inf:
+            raise InputError(f"resolution of column {name!r} must be a number above 0, not {step!r}")
+    if partition == "vertical":
+        raise InputError(
+            "resolution is for rows: where columns are split, every party learns every label and so the sizes"
+        )
+    return wanted
+
+
+def _find_bounds(
+    wanted: Any, table: Blocks, columns: Sequence[str]
+) -> tuple[list[float], list[float], list[Disclosure]]:
+    """The public range of each column, and the disclosure that "auto" is."""
+    d = table.layout.d
+    if isinstance(wanted, str):
+        if wanted != "auto":
+            raise InputError(f'bounds={wanted!r} is not known; use "auto", an array or a dict')
+        low, high = np.full(d, np.inf), np.full(d, -np.inf)
+        for j, block in enumerate(table.blocks):
+            own = table.layout.own_columns(j + 1)
+            if np.isinf(block).any():
+                l = own[int(np.argmax(np.isinf(block).any(axis=0)))]
+                raise InputError(f"party P{j + 1}: column {columns[l]!r} holds an infinity; remove such rows")
+            low[own] = np.fmin(low[own], np.fmin.reduce(block, axis=0, initial=np.inf))
+            high[own] = np.fmax(high[own], np.fmax.reduce(block, axis=0, initial=-np.inf))
+        low, high = widen(low, high)
+        everybody = ("P0", *name_parties(len(table.blocks)))
+        entry = Disclosure("bounds", everybody, "bounds='auto' takes them from the data, widened twofold")
+        return low.tolist(), high.tolist(), [entry]
+    if isinstance(wanted, Mapping):
+        missing = [name for name in columns if name not in wanted]
+        if missing:
+            raise InputError(f"bounds has no range for column {missing[0]!r}")
+        pairs = _numbers("bounds", [wanted[name] for name in columns])
+    else:
+        pairs = _numbers("bounds", wanted)
+    if pairs.shape != (d, 2):
+        raise InputError(f"bounds has shape {pairs.shape}; one (low, high) per column is {(d, 2)}")
+    bad = ~(np.isfinite(pairs).all(axis=1) & (pairs[:, 0] <= pairs[:, 1]))
+    if bad.any():
+        raise InputError(f"bounds of column {columns[int(np.argmax(bad))]!r} must be finite, low before high")
+    return pairs[:, 0].tolist(), pairs[:, 1].tolist(), []
+
+
+def encode_blocks(task: Task, table: Blocks) -> list[Ints]:
+    return [
+        task.encoding.encode(block, table.layout.own_columns(j + 1), f"party P{j + 1}: ")
+        for j, block in enumerate(table.blocks)
+    ]
+
+
+def name_parties(parties: int) -> tuple[str, ...]:
+    return tuple(f"P{j}" for j in range(1, parties + 1))
+
+
+def _numbers(name: str, value: Any) -> Floats:
+    """An argument that must be an array of numbers."""
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be an array of numbers, in rows of equal length") from None
+
+
+def check_whole_number(name: str, value: Any, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} must be a whole number, not {value!r}")
+    if value < least:
+        raise InputError(f"{name} must be at least {least}, not {value}")
+    return int(value)
