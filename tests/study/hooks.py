@@ -186,7 +186,7 @@ def watch(moment: Moment) -> None:
     def connecting(meeting: Meeting, *args: Any, **kwargs: Any) -> None:
         moment.at("connecting")
         if moment.hook.at == "met" and not moment.count:
-            wait_until(lambda: len(meeting.accepted) == meeting.world.p, what="everybody's coming in")
+            wait_until(lambda: len(meeting.register.accepted) == meeting.world.p, what="everybody's coming in")
             moment.at("met")
 
     before(Meeting, "connect", connecting)
