@@ -15,6 +15,7 @@ from coterie.local.job import Job, Report
 from coterie.local.processes import Usage, run_processes
 from coterie.parameters import check_parameters, prepare_fit
 from coterie.planning import Forecast, forecast, planned
+from coterie.protocols import FAMILIES
 from coterie.transport import Traffic
 from coterie.transport.links import LINKS
 
@@ -93,7 +94,7 @@ def secure_fit(work: Workload, x: np.ndarray, start: np.ndarray, iterations: int
     jobs = [Job(task), *(Job(task, block=block) for block in blocks)]
     usage = Usage()
     link = None if work.link == "loopback" else LINKS[work.link]
-    return task, run_processes(names, jobs, usage, link=link), usage
+    return task, run_processes(FAMILIES[work.protocol].world(names[1:]), jobs, usage, link=link), usage
 
 
 def plain_fit(x: np.ndarray, start: np.ndarray, iterations: int) -> tuple[float, KMeans]:

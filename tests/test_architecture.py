@@ -41,8 +41,13 @@ def layer(module: str) -> str:
 
 
 def imported(path: Path) -> set[str]:
+    """What running a module imports; what stands there for its type checker alone does not count."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            node.body = [ast.Pass()]
     names = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("coterie"):
             names |= {f"{node.module}.{alias.name}" for alias in node.names if alias.name != "__version__"}
         elif isinstance(node, ast.Import):

@@ -78,7 +78,8 @@ def prepare_fit(model: SecureKMeans, table: Blocks, names: Sequence[str] | None 
     if k > n:
         raise InputError(f"n_samples={n} should be >= n_clusters={k}; use fewer clusters")
     columns = tuple(names or table.names)
-    low, high, disclosed = _find_bounds(model.bounds, table, columns)
+    everybody = FAMILIES[model.protocol].world(name_parties(len(table.blocks))).everybody
+    low, high, disclosed = _find_bounds(model.bounds, table, columns, everybody)
     wanted = None if model.fractional_bits == "auto" else int(model.fractional_bits)
     encoding = make_encoding(columns, low, high, n, k, scaled=model.scale == "bounds", wanted=wanted)
     starts: list[tuple[int, ...]] = []
@@ -136,9 +137,9 @@ def _check_resolution(wanted: Any, columns: Sequence[str], partition: str) -> Ma
 
 
 def _find_bounds(
-    wanted: Any, table: Blocks, columns: Sequence[str]
+    wanted: Any, table: Blocks, columns: Sequence[str], everybody: tuple[str, ...]
 ) -> tuple[list[float], list[float], list[Disclosure]]:
-    """The public range of each column, and the disclosure that "auto" is."""
+    """The public range of each column, and the disclosure to everybody that "auto" is."""
     d = table.layout.d
     if isinstance(wanted, str):
         if wanted != "auto":
@@ -152,7 +153,6 @@ def _find_bounds(
             low[own] = np.fmin(low[own], np.fmin.reduce(block, axis=0, initial=np.inf))
             high[own] = np.fmax(high[own], np.fmax.reduce(block, axis=0, initial=-np.inf))
         low, high = widen(low, high)
-        everybody = ("P0", *name_parties(len(table.blocks)))
         entry = Disclosure("bounds", everybody, "bounds='auto' takes them from the data, widened twofold")
         return low.tolist(), high.tolist(), [entry]
     if isinstance(wanted, Mapping):

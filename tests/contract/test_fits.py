@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
 from coterie import SecureKMeans
 from coterie.data import split
+from coterie.local import processes
 from coterie.local.oracle import run_oracle
 from coterie.protocols import FAMILIES
 from coterie.protocols.plaintext import whole
@@ -73,6 +77,28 @@ def test_it_predicts(parties, centers):
     blocks = split(X, "horizontal", parties)
     model = SecureKMeans(3, protocol="replicated", random_state=0, max_iter=4, centers=centers).fit_parties(blocks)
     assert model.predict_parties(blocks).tolist() == model.labels_.tolist()
+
+
+@pytest.mark.parametrize("parties", [2, 3, 4])
+def test_it_runs_between_processes_over_tls(monkeypatch, parties):
+    """Rank 0 serves, is vacant, and is vacant with an owner who does not serve. Workers register the family first."""
+    start = subprocess.Popen
+    code = "from coterie.local.worker import main; from coterie.protocols import FAMILIES; "
+    code += "from tests.contract.replicated import Replicated; FAMILIES[Replicated.name] = Replicated; main()"
+    monkeypatch.setattr(processes.subprocess, "Popen", lambda _, **more: start([sys.executable, "-c", code], **more))
+    blocks = split(X, "horizontal", parties)
+    options = {"protocol": "replicated", "random_state": 0, "max_iter": 2}
+    model = SecureKMeans(3, transport="tls", **options).fit_parties(blocks)
+    expected = SecureKMeans(3, **options).fit_parties(blocks)
+    assert model.labels_.tolist() == expected.labels_.tolist()
+    np.testing.assert_array_equal(model.cluster_centers_, expected.cluster_centers_)
+    assert model.traffic_.bytes_sent == expected.traffic_.bytes_sent
+
+
+def test_the_log_names_nobody_who_is_not_there():
+    model = SecureKMeans(3, protocol="replicated", random_state=0, max_iter=2).fit_parties(split(X, "horizontal", 3))
+    assert {name for entry in model.disclosures_ for name in entry.to} == {"P1", "P2", "P3"}
+    assert "bounds" in {entry.what for entry in model.disclosures_}
 
 
 def test_nobody_but_owners_and_servers_stands_in_the_log():

@@ -20,6 +20,7 @@ from coterie.local.job import Job, do
 from coterie.local.oracle import run_oracle
 from coterie.local.processes import Usage, run_processes
 from coterie.local.threads import run_threads
+from coterie.transport import World
 from tests.local.tasks import NAMES, TABLE, endless, jobs, task
 from tests.support import world
 
@@ -60,7 +61,7 @@ def test_a_fit_equals_the_oracle_and_a_fit_by_threads(workers, lanes):
     """Results, disclosures and traffic: none depends on the transport."""
     given = jobs(counts="revealed", lanes=lanes, block_rows=5)
     usage = Usage()
-    reports = run_processes(NAMES, given, usage)
+    reports = run_processes(World(NAMES), given, usage)
     wanted = run_oracle(given[0].task, TABLE)
     for rank, own in ((1, slice(0, 5)), (2, slice(5, None))):
         outcome = reports[rank].outcome
@@ -78,7 +79,7 @@ def test_a_fit_equals_the_oracle_and_a_fit_by_threads(workers, lanes):
 def test_the_failure_of_a_job_is_that_party_s(workers):
     """P2 brings a block that does not fit the agreed layout."""
     with pytest.raises(InputError, match="party P2: the block has shape") as caught:
-        run_processes(NAMES, [*jobs()[:2], Job(task(), block=TABLE[:2])])
+        run_processes(World(NAMES), [*jobs()[:2], Job(task(), block=TABLE[:2])])
     assert caught.value.party == "P2"
 
 
@@ -93,7 +94,7 @@ def test_a_process_that_ends_before_it_has_its_orders_is_named(monkeypatch, rank
 
     monkeypatch.setattr(processes.subprocess, "Popen", failing)
     with pytest.raises(PartyFailed, match=f"process of P{rank} ended") as caught:
-        run_processes(NAMES, jobs())
+        run_processes(World(NAMES), jobs())
     assert caught.value.party == f"P{rank}"
     assert all(worker.poll() is not None for worker in started)
 
@@ -140,7 +141,7 @@ def kill_at_work(workers, rank, lanes):
 @pytest.mark.parametrize(("rank", "lanes"), [(0, 0), (1, 2), (2, 0)])
 def test_a_process_that_is_killed_is_named_and_the_others_end(workers, rank, lanes):
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(run_processes, NAMES, endless(lanes=lanes, block_rows=5))
+        running = pool.submit(run_processes, World(NAMES), endless(lanes=lanes, block_rows=5))
         try:
             kill_at_work(workers, rank, lanes)
             error = running.exception(30)
@@ -156,7 +157,8 @@ def test_a_process_that_is_killed_is_named_and_the_others_end(workers, rank, lan
 @pytest.mark.slow
 def test_workers_end_with_their_parent():
     """The caller's process is killed: whoever has started nothing else must find nothing of it left."""
-    code = "from tests.local.tasks import *; from coterie.local.processes import *; run_processes(NAMES, endless())"
+    code = "from tests.local.tasks import *; from coterie.local.processes import *; "
+    code += "run_processes(World(NAMES), endless())"
     parent = subprocess.Popen([sys.executable, "-c", code])
 
     def children():

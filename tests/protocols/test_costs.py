@@ -11,7 +11,7 @@ import pytest
 
 from coterie.protocols.securenn.sign import compute_msb, drelu, share_convert
 from coterie.protocols.securenn.truncation import truncate
-from coterie.protocols.words import elementwise_product, matrix_product, select_share, square
+from coterie.protocols.words import elementwise_product, looked_up, matrix_product, select_share, square
 from coterie.ring import OddWords, Ring, Words
 from coterie.sharing import Shared, stack
 from coterie.transport import Traffic
@@ -40,6 +40,7 @@ CASES = {
     "ElementWiseMatMul": Case(elementwise_product, [(7,), (7,)], 1, 2),
     "Square": Case(square, [(7,)], 1, 2),
     "MatMul": Case(matrix_product, [(3, 7), (7, 2)], 1, 2),
+    "LookUp": Case(lambda me, x: looked_up(me, x, np.arange(8, dtype=np.uint64)), [(7,)], 1, 2),
     "SelectShare": Case(select_share, [(7,)] * 3, 1, 2),
     "ShareConvert": Case(share_convert, [(7,)], 4, 4),
     "ComputeMSB": Case(compute_msb, [(7,)], 3, 4, OddWords(64)),

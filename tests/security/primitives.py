@@ -14,7 +14,7 @@ import numpy as np
 from coterie.protocols.securenn.compare import FIELD, common_bits, compare_at_helper, private_compare
 from coterie.protocols.securenn.sign import compute_msb, drelu, share_convert
 from coterie.protocols.securenn.truncation import truncate
-from coterie.protocols.words import elementwise_product, matrix_product, select_share, square
+from coterie.protocols.words import elementwise_product, looked_up, matrix_product, select_share, square
 from coterie.randomness import Dealt
 from coterie.ring import Array, OddWords, Ring, Words
 from coterie.sharing import Party, Shared, open_masked
@@ -100,6 +100,12 @@ MATRIX = Primitive(
     ((np.full((64, 64), 0), np.full((64, 64), 0)), (np.full((64, 64), 7), np.full((64, 64), -8))),
 )
 SELECT = Primitive("select_share", 4, on_shares(Words(4), select_share), (_all(0, 0, 0), _all(1, 7, -8)))
+LOOK_UP = Primitive(
+    "look_up",
+    4,
+    on_shares(Words(4), lambda me, x: looked_up(me, x, np.arange(16, dtype=np.uint64))),
+    (_all(0), _all(-1)),
+)
 MASKED = Primitive("open_masked", 4, on_shares(Words(4), _masked), (_all(0), _all(-8)))
 COMPARE = Primitive("private_compare", 5, _compare, (_words(0, 31), _words(31, 0)))
 CONVERT = Primitive("share_convert", 4, on_shares(Words(4), share_convert), (_all(0), _all(14)))
@@ -116,7 +122,7 @@ LABEL = Primitive(
 )
 
 #: Those in which the helper deals and receives nothing, and those in which it compares.
-WITHOUT_HELPER = (PRODUCT, TWO_PRODUCTS, SQUARE, MATRIX, SELECT, MASKED)
+WITHOUT_HELPER = (PRODUCT, TWO_PRODUCTS, SQUARE, MATRIX, SELECT, LOOK_UP, MASKED)
 WITH_HELPER = (COMPARE, CONVERT, MSB, DRELU, TRUNCATE, DIVIDE, ARG_MIN, LABEL)
 PRIMITIVES = WITHOUT_HELPER + WITH_HELPER
 

@@ -20,6 +20,7 @@ from tests.security.primitives import (
     DIVIDE,
     DRELU,
     LABEL,
+    LOOK_UP,
     MATRIX,
     MSB,
     PRODUCT,
@@ -114,7 +115,7 @@ def test_a_zero_sharing_with_the_recipient_alone_is_caught(monkeypatch):
 
 @pytest.mark.parametrize("p", [2, 3])
 @pytest.mark.parametrize(
-    "primitive", [PRODUCT, SQUARE, MATRIX, MSB, DRELU, TRUNCATE, DIVIDE, ARG_MIN, LABEL], ids=named
+    "primitive", [PRODUCT, SQUARE, MATRIX, LOOK_UP, MSB, DRELU, TRUNCATE, DIVIDE, ARG_MIN, LABEL], ids=named
 )
 def test_a_mask_reused_across_a_vector_is_caught(monkeypatch, primitive, p):
     one_mask_for_all(monkeypatch, "")

@@ -110,6 +110,16 @@ def test_only_the_first_data_party_adds_what_is_public():
     assert ((5 - one).share.tolist(), (5 - two).share.tolist()) == ([2**64 - 2], [2**64 - 7])
 
 
+def test_what_was_worked_out_about_a_value_is_not_passed_on():
+    """A mask belongs to one value: at those who hold no share, too, every operation makes a new one."""
+    for share in (np.arange(4, dtype=np.uint64), hollow((4,))):
+        value = Shared(Words(8), (share,), (False,))
+        value.memo = "a mask"
+        made = (-value, value + 1, value + value, value * 2, value[:4], value.reshape(4), concatenate([value]))
+        assert all(one is not value for one in made)
+        assert [one.memo for one in made] == [None] * len(made)
+
+
 NUMBERS = st.lists(st.integers(-(2**63), 2**63 - 1), min_size=3, max_size=3)
 
 

@@ -24,6 +24,9 @@ __all__ = ["Usage", "run_processes"]
 
 #: No worker needs BLAS, whose threads would only be in the way.
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}
+#: What a worker tells of what it took; the fields of `Usage`.
+COSTS = ("seconds", "busy", "peak")
+Worker = subprocess.Popen[bytes]
 
 
 @dataclass
@@ -37,98 +40,103 @@ class Usage:
 
 
 def run_processes(
-    world: World | Sequence[str],
-    jobs: Sequence[Job],
-    usage: Usage | None = None,
-    patience: float = 10.0,
-    link: Link | None = None,
+    world: World, jobs: Sequence[Job], usage: Usage | None = None, patience: float = 10.0, link: Link | None = None
 ) -> list[Report]:
-    """Do the jobs, by rank, and return the reports in the order of ranks. Names alone are those of a helper and of
-    parties that all serve.
+    """Do the jobs, by rank, and return the reports in the order of ranks.
 
     Keys and certificates are made for this run alone. If a role fails, its exception is raised here
     with the party's name, after all processes have ended. `link` simulates slower connections.
     """
-    world = world if isinstance(world, World) else World(tuple(world))
-    names, ranks = world.names, world.ranks
+    workers: dict[int, Worker] = {}
     relays: list[Relay] = []
-    credentials = {rank: create_credentials(names[rank]) for rank in ranks}
-    session = secrets.token_bytes(16).hex()
-    workers: dict[int, subprocess.Popen[bytes]] = {}
     try:
-        for rank in ranks:
-            workers[rank] = subprocess.Popen(
-                [sys.executable, "-m", "coterie.local.worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env={**ENVIRONMENT, **os.environ},
-            )
-            fields: dict[str, Any] = {
-                "names": list(names),
-                "serving": list(world.serving),
-                "session": session,
-                "rank": rank,
-                "key": credentials[rank].key,
-                "certificates": [credentials[j].certificate if j in ranks else b"" for j in range(len(names))],
-                "patience": patience,
-            }
-            _tell(workers[rank], names[rank], lambda stdin, f=fields: write_package(stdin, f, {}))
-        addresses = [("", 0)] * len(names)
-        for rank in ranks:
-            fields, _ = _answer(workers[rank], names[rank])
-            addresses[rank] = fields["host"], fields["port"]
-        dialled = [list(addresses) for _ in names]  # by who dials
+        _start(world, workers, patience)
+        addresses = {rank: _listens_at(workers[rank], world.names[rank]) for rank in world.ranks}
+        dialled = dict.fromkeys(world.ranks, addresses)  # by who dials
         if link is not None:
-            for i in ranks:
-                for j in ranks:
-                    relays.append(Relay(*addresses[j], link))
-                    dialled[i][j] = (relays[-1].host, relays[-1].port)
-
-        outcomes: dict[int, Report | BaseException] = {}
-        details: dict[int, dict[str, Any]] = {}
-
-        def follow(rank: int) -> None:
-            try:
-                worker, name = workers[rank], names[rank]
-                _tell(worker, name, lambda stdin: write_package(stdin, {"addresses": dialled[rank]}, {}))
-                _tell(worker, name, lambda stdin: write_job(stdin, jobs[rank]))
-                fields, _ = _answer(worker, name)
-                if not fields["done"]:
-                    raise _rebuilt(fields)
-                details[rank] = fields
-                outcomes[rank] = report_of(*_answer(worker, name))
-            except BaseException as error:  # raised below, in the caller's thread
-                outcomes[rank] = error
-
-        followers = [threading.Thread(target=follow, args=(rank,), daemon=True) for rank in ranks]
-        for thread in followers:
-            thread.start()
-        for thread in followers:
-            thread.join()
+            for rank in world.ranks:
+                between = {other: Relay(*addresses[other], link) for other in world.ranks}
+                relays += between.values()
+                dialled[rank] = {other: (relay.host, relay.port) for other, relay in between.items()}
+        outcomes = _follow(world, workers, jobs, dialled)
     finally:
         for worker in workers.values():
             _end(worker)
         for relay in relays:
             relay.close()
-    failed = {names[rank]: out for rank, out in outcomes.items() if isinstance(out, BaseException)}
+    failed = {world.names[rank]: out for rank, out in outcomes.items() if isinstance(out, BaseException)}
     if failed:
         name = root_cause(failed)
         raise attributed(failed[name], name)
+    done = [outcomes[rank] for rank in world.ranks]
+    reports = [one for one in done if not isinstance(one, BaseException)]
     if usage is not None:
-        usage.seconds = [details[rank]["seconds"] for rank in ranks]
-        usage.busy = [details[rank]["busy"] for rank in ranks]
-        usage.peak = [details[rank]["peak"] for rank in ranks]
-    return [report for _, report in sorted(outcomes.items()) if isinstance(report, Report)]
+        usage.seconds, usage.busy, usage.peak = ([cost[name] for _, cost in reports] for name in COSTS)
+    return [report for report, _ in reports]
 
 
-def _tell(worker: subprocess.Popen[bytes], name: str, write: Any) -> None:
+def _start(world: World, workers: dict[int, Worker], patience: float) -> None:
+    """A process for everybody, who is told who it is."""
+    credentials = {rank: create_credentials(world.names[rank]) for rank in world.ranks}
+    session = secrets.token_bytes(16).hex()
+    for rank in world.ranks:
+        workers[rank] = subprocess.Popen(
+            [sys.executable, "-m", "coterie.local.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**ENVIRONMENT, **os.environ},
+        )
+        fields: dict[str, Any] = {
+            "names": list(world.names),
+            "serving": list(world.serving),
+            "session": session,
+            "rank": rank,
+            "key": credentials[rank].key,
+            "certificates": {other: one.certificate for other, one in credentials.items()},
+            "patience": patience,
+        }
+        _tell(workers[rank], world.names[rank], lambda stdin, f=fields: write_package(stdin, f, {}))
+
+
+def _listens_at(worker: Worker, name: str) -> tuple[str, int]:
+    fields, _ = _answer(worker, name)
+    return fields["host"], fields["port"]
+
+
+def _follow(
+    world: World, workers: dict[int, Worker], jobs: Sequence[Job], dialled: dict[int, dict[int, tuple[str, int]]]
+) -> dict[int, tuple[Report, dict[str, Any]] | BaseException]:
+    """Give everybody its job; by rank, what came of it, with what it cost."""
+    outcomes: dict[int, tuple[Report, dict[str, Any]] | BaseException] = {}
+
+    def follow(rank: int) -> None:
+        try:
+            worker, name = workers[rank], world.names[rank]
+            _tell(worker, name, lambda stdin: write_package(stdin, {"addresses": dialled[rank]}, {}))
+            _tell(worker, name, lambda stdin: write_job(stdin, jobs[rank]))
+            fields, _ = _answer(worker, name)
+            if not fields["done"]:
+                raise _rebuilt(fields)
+            outcomes[rank] = report_of(*_answer(worker, name)), fields
+        except BaseException as error:  # raised in the caller's thread
+            outcomes[rank] = error
+
+    followers = [threading.Thread(target=follow, args=(rank,), daemon=True) for rank in world.ranks]
+    for thread in followers:
+        thread.start()
+    for thread in followers:
+        thread.join()
+    return outcomes
+
+
+def _tell(worker: Worker, name: str, write: Any) -> None:
     try:
         write(worker.stdin)
     except BrokenPipeError as error:
         raise attributed(PartyFailed(f"the process of {name} ended before it had its orders"), name) from error
 
 
-def _answer(worker: subprocess.Popen[bytes], name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def _answer(worker: Worker, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
     assert worker.stdout is not None
     package = read_package(worker.stdout)
     if package is None:
@@ -148,7 +156,7 @@ def _rebuilt(fields: dict[str, Any]) -> CoterieError:
     return rebuilt
 
 
-def _end(worker: subprocess.Popen[bytes]) -> None:
+def _end(worker: Worker) -> None:
     """Let a worker that is done go, and end one that is not."""
     for pipe in (worker.stdin, worker.stdout):
         if pipe is not None:

@@ -34,16 +34,14 @@ def main() -> None:
         return
     fields, _ = package
     world = World(tuple(fields["names"]), bytes.fromhex(fields["session"]), tuple(fields["serving"]))
-    rank, credentials = fields["rank"], Credentials(fields["certificates"][fields["rank"]], fields["key"])
+    rank, certificates = fields["rank"], fields["certificates"]
+    credentials = Credentials(certificates[rank], fields["key"])
     listener = Listener()
     write_package(answers, {"host": listener.host, "port": listener.port}, {})
     package, job = read_package(orders), read_job(orders)
     if package is None or job is None:
         return
-    peers = [
-        Peer(host, port, certificate)
-        for (host, port), certificate in zip(package[0]["addresses"], fields["certificates"], strict=True)
-    ]
+    peers = [_peer(package[0]["addresses"].get(j), certificates.get(j)) for j in range(len(world.names))]
     _end_with_parent()
     try:
         started, busy = time.perf_counter(), time.process_time()
@@ -58,6 +56,12 @@ def main() -> None:
     except BaseException as error:  # reported to the parent, which raises it
         write_package(answers, {"done": False, **_described(error)}, {})
         sys.exit(1)
+
+
+def _peer(address: tuple[str, int] | None, certificate: str | None) -> Peer:
+    """Whom to reach and where; of a vacant rank there is neither."""
+    host, port = address or ("", 0)
+    return Peer(host, port, certificate or "")
 
 
 def _described(error: BaseException) -> dict[str, Any]:

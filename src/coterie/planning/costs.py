@@ -277,15 +277,15 @@ def forecast(task: Task, parties: int, iterations: int, link: Link, ended_by: En
         whole, around = first.then(one.times(iterations - 1)), first.less(one)
         comparisons = FAMILIES[task.protocol].comparisons(task.clusters) * task.layout.n
         memory = _general_memory(task, parties)
-    names = [f"P{j}" for j in range(parties + 1)]
+    world = FAMILIES[task.protocol].world([f"P{j}" for j in range(1, parties + 1)])
     slope = seconds(task, one, comparisons, link)
     return Forecast(
         rounds=whole.rounds,
         rounds_per_iteration=one.rounds,
-        bytes_sent=dict(zip(names, whole.sent, strict=True)),
-        bytes_per_iteration=dict(zip(names, one.sent, strict=True)),
+        bytes_sent={world.names[j]: whole.sent[j] for j in world.ranks},
+        bytes_per_iteration={world.names[j]: one.sent[j] for j in world.ranks},
         comparisons_per_iteration=comparisons,
-        memory=dict(zip(names, memory, strict=True)),
+        memory={world.names[j]: memory[j] for j in world.ranks},
         seconds=seconds(task, around, comparisons, link) + slope * iterations,
         seconds_per_iteration=slope,
     )

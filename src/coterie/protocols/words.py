@@ -140,6 +140,8 @@ def looked_up(me: Party, index: Shared, table: NDArray[np.uint64]) -> Shared:
     1. P0 deals [s] uniform modulo 2^b, and [e_v] over Z_L, v < 2^b, with a 1 at v = s only.
     2. P1..Pp open c = i - s modulo 2^b (uniform): shares modulo L, cut to b bits, are shares modulo 2^b.
     3. [Q[i]] = sum over v of Q[c + v] [e_v].
+
+    Sees: P0 nothing; Pj its shares of what was dealt, and c, which s makes uniform.
     """
     ring, (m,), size = _words(index), index.shape, len(table)
     small = Words(max(size - 1, 1).bit_length())

@@ -112,7 +112,7 @@ class Shared(Secret):
         return -self + other
 
     def __neg__(self) -> Shared:
-        return self if self.is_hollow else self._each(self.ring.neg)
+        return self._hollow(*self.shape) if self.is_hollow else self._each(self.ring.neg)
 
     def __mul__(self, public: Array | int) -> Shared:
         """Times a public value."""

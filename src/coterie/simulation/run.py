@@ -16,6 +16,7 @@ from coterie.local.job import Job
 from coterie.local.processes import Usage, run_processes
 from coterie.parameters import check_parameters, prepare_fit
 from coterie.planning import planned
+from coterie.protocols import FAMILIES
 from coterie.ring import widen
 from coterie.sharing import Disclosure
 from coterie.simulation.numeric_file import NumericFile
@@ -63,7 +64,12 @@ def run_simulation(
     task, automatic = planned(prepared.task, p, "auto", LINKS[link]), prepared.disclosed
     jobs = [Job(task), *(Job(task, block=block) for block in prepared.blocks)]
     usage = Usage()
-    reports = run_processes(names, jobs, usage, link=None if link == "loopback" else LINKS[link])
+    reports = run_processes(
+        FAMILIES[task.protocol].world(names[1:], names[0]),
+        jobs,
+        usage,
+        link=None if link == "loopback" else LINKS[link],
+    )
     outcomes = [report.outcome for report in reports]
     for outcome in outcomes:
         outcome.disclosures = (automatic or disclosed) + outcome.disclosures

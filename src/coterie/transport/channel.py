@@ -97,8 +97,12 @@ class World:
 
     @cached_property
     def ranks(self) -> range:
-        """Everybody."""
         return range(0 if self.names[0] else 1, len(self.names))
+
+    @cached_property
+    def everybody(self) -> tuple[str, ...]:
+        """Their names, in the order of ranks."""
+        return tuple(self.names[rank] for rank in self.ranks)
 
     @cached_property
     def owners(self) -> range:
