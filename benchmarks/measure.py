@@ -11,11 +11,11 @@ from sklearn.cluster import KMeans
 from coterie import SecureKMeans
 from coterie.clustering import Task
 from coterie.data import gather, split
-from coterie.local.job import Job, Report
-from coterie.local.processes import Usage, run_processes
 from coterie.parameters import check_parameters, prepare_fit
 from coterie.planning import Forecast, forecast, planned
 from coterie.protocols import FAMILIES
+from coterie.runtime.job import Job, Report
+from coterie.runtime.processes import Usage, run_processes
 from coterie.transport import Traffic
 from coterie.transport.links import LINKS
 

@@ -14,10 +14,10 @@ from collections.abc import Callable
 import numpy as np
 
 from coterie import SecureKMeans
-from coterie.local.threads import run_threads
 from coterie.protocols import Problem, SecureNN
 from coterie.protocols.securenn.sign import drelu
 from coterie.ring import Words
+from coterie.runtime.threads import run_threads
 from coterie.sharing import Party, Shared
 from coterie.transport import Traffic, World
 

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from coterie.local.threads import run_threads
 from coterie.ring import Array, Ring, Words
+from coterie.runtime.threads import run_threads
 from coterie.sharing import Party, Shared, bring_together, permit
 from coterie.transport import Channel, Recording, Traffic, World
 

@@ -22,7 +22,7 @@ ORDER = [
     "sharing",
     "protocols",
     "clustering",
-    "local",
+    "runtime",
     "planning",
     "data",
     "report",
@@ -90,7 +90,7 @@ def test_the_package_says_that_it_is_typed():
 
 
 def test_a_party_at_work_needs_no_scikit_learn():
-    code = "import sys, coterie.local.worker; sys.exit('sklearn' in sys.modules)"
+    code = "import sys, coterie.runtime.worker; sys.exit('sklearn' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 

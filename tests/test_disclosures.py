@@ -18,8 +18,8 @@ from coterie import SecureKMeans
 from coterie.clustering import Task
 from coterie.data import split
 from coterie.errors import ProtocolError
-from coterie.local.oracle import run_oracle
 from coterie.protocols import FAMILIES, SecureNN
+from coterie.runtime.oracle import run_oracle
 from coterie.sharing import Ledger
 from coterie.transport import Metered
 from tests.clustering.comparison import seeded_runs, task_and_table  # noqa: F401

@@ -13,13 +13,13 @@ import pytest
 from coterie import SecureKMeans
 from coterie.data import gather, split
 from coterie.ideal import WHAT
-from coterie.local.job import Job, do
-from coterie.local.threads import run_threads
 from coterie.parameters import check_parameters, prepare_fit
 from coterie.report.facts import Facts, Participant, facts_of
 from coterie.report.page import render_block
 from coterie.report.promises import Promises
 from coterie.report.trust import promises_of, show_disclosures
+from coterie.runtime.job import Job, do
+from coterie.runtime.threads import run_threads
 from coterie.sharing import Disclosure
 from coterie.transport import World
 from tests.docs.pages import DOCS, table

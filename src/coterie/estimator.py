@@ -15,10 +15,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from coterie.clustering import Outcome, make_task, put_together
 from coterie.data import Blocks, gather, split
 from coterie.errors import InputError, ProtocolError
-from coterie.local.job import Job, Kept, Report, do
 from coterie.parameters import check_parameters, check_whole_number, encode_blocks, name_parties, prepare_fit
 from coterie.planning import planned
 from coterie.protocols import FAMILIES
+from coterie.runtime.job import Job, Kept, Report, do
 from coterie.sharing import Disclosure
 
 __all__ = ["SecureKMeans"]
@@ -312,10 +312,10 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         """Do the jobs, by rank; the reports by rank. At rank 0 only if this family has somebody there."""
         world = FAMILIES[self.protocol].world(name_parties(len(jobs) - 1))
         if self.transport == "tls":
-            from coterie.local.processes import run_processes
+            from coterie.runtime.processes import run_processes
 
             return dict(zip(world.ranks, run_processes(world, jobs), strict=True))
-        from coterie.local.threads import run_threads
+        from coterie.runtime.threads import run_threads
 
         reports = run_threads(world, lambda me: do(me, jobs[me.rank]), lanes=jobs[0].task.lanes)
         return dict(zip(world.ranks, reports, strict=True))

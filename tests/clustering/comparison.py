@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from coterie import SecureKMeans
 from coterie.clustering import Outcome, Task
 from coterie.data import gather, split
-from coterie.local.oracle import run_oracle
 from coterie.parameters import prepare_fit
 from coterie.protocols.plaintext import whole
+from coterie.runtime.oracle import run_oracle
 from tests.support import SeededEntropy
 
 #: How the data lie, and what the parties may learn: SHK-means with both divisions everywhere, and SVK-means.
@@ -37,7 +37,7 @@ def seeded_runs() -> Iterator[None]:
         return SeededEntropy(0, int(threading.current_thread().name.removeprefix("coterie-")))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("coterie.local.threads.SystemEntropy", entropy)
+        patch.setattr("coterie.runtime.threads.SystemEntropy", entropy)
         yield
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from coterie import SecureKMeans
 from coterie.clustering import Outcome, Task, fit
-from coterie.local.oracle import run_oracle
-from coterie.local.threads import run_threads
 from coterie.protocols import FAMILIES
 from coterie.protocols.plaintext import whole
+from coterie.runtime.oracle import run_oracle
+from coterie.runtime.threads import run_threads
 from coterie.transport import Channel, Recording, World
 from tests.clustering.comparison import split, task_and_table
 from tests.support import SeededEntropy

@@ -11,11 +11,11 @@ import pytest
 from coterie.clustering import Layout, Outcome, Task
 from coterie.clustering.rules import check_rules, grid_of, rules_of
 from coterie.errors import InputError, ProtocolError
-from coterie.local import oracle as oracle_module
-from coterie.local.oracle import run_oracle
 from coterie.protocols import FAMILIES
 from coterie.protocols.plaintext import whole
 from coterie.ring import FixedPoint, fractional_bits
+from coterie.runtime import oracle as oracle_module
+from coterie.runtime.oracle import run_oracle
 from tests.clustering.test_least_size import assert_all_as_the_oracle, fitted
 
 M = 10

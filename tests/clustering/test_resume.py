@@ -9,8 +9,8 @@ import pytest
 from coterie import SecureKMeans
 from coterie.clustering import Outcome, Point, Watch, fit
 from coterie.data import split
-from coterie.local.threads import run_threads
 from coterie.protocols import FAMILIES
+from coterie.runtime.threads import run_threads
 from coterie.transport import Channel, Recording, World
 from tests.clustering.comparison import WAYS, task_and_table, way_name
 from tests.support import SeededEntropy

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from coterie.local.threads import run_threads
 from coterie.protocols import OneTime, Plaintext, Problem, SecureNN
 from coterie.protocols.interface import WORDS
 from coterie.protocols.steps import Family
 from coterie.ring import Words
+from coterie.runtime.threads import run_threads
 from coterie.sharing import Party
 from coterie.transport import World
 from tests.contract.replicated import Replicated

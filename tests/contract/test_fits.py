@@ -10,11 +10,11 @@ import pytest
 
 from coterie import SecureKMeans
 from coterie.data import split
-from coterie.local import processes
-from coterie.local.oracle import run_oracle
 from coterie.protocols import FAMILIES
 from coterie.protocols.plaintext import whole
 from coterie.ring import Words
+from coterie.runtime import processes
+from coterie.runtime.oracle import run_oracle
 from tests.clustering.comparison import task_and_table
 from tests.contract.replicated import Replicated
 
@@ -83,7 +83,7 @@ def test_it_predicts(parties, centers):
 def test_it_runs_between_processes_over_tls(monkeypatch, parties):
     """Rank 0 serves, is vacant, and is vacant with an owner who does not serve. Workers register the family first."""
     start = subprocess.Popen
-    code = "from coterie.local.worker import main; from coterie.protocols import FAMILIES; "
+    code = "from coterie.runtime.worker import main; from coterie.protocols import FAMILIES; "
     code += "from tests.contract.replicated import Replicated; FAMILIES[Replicated.name] = Replicated; main()"
     monkeypatch.setattr(processes.subprocess, "Popen", lambda _, **more: start([sys.executable, "-c", code], **more))
     blocks = split(X, "horizontal", parties)

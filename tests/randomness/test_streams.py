@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from scipy.stats import chisquare
 
 from coterie.errors import MaterialReused, ProtocolError
-from coterie.local.threads import run_threads
 from coterie.randomness import Stream, Streams, SystemEntropy, agree
+from coterie.runtime.threads import run_threads
 from coterie.transport import Channel, Recording, World
 from tests.support import SeededEntropy, world
 

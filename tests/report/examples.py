@@ -12,10 +12,10 @@ import numpy as np
 from coterie import SecureKMeans
 from coterie.clustering import Outcome, Task
 from coterie.data import gather, split
-from coterie.local.job import Job, do
-from coterie.local.threads import run_threads
 from coterie.parameters import prepare_fit
 from coterie.report.facts import ColumnFacts, Facts, Participant, facts_of
+from coterie.runtime.job import Job, do
+from coterie.runtime.threads import run_threads
 from coterie.sharing import Disclosure
 from coterie.transport import Traffic, World
 from coterie.transport.metering import Tally

@@ -10,8 +10,8 @@ import numpy as np
 
 from coterie.clustering import Task
 from coterie.data import gather, split
-from coterie.local.job import Job, do
 from coterie.ring import Array, FixedPoint
+from coterie.runtime.job import Job, do
 from tests.ideal_logs import Entry, ideal_log
 from tests.security.views import conditioned
 from tests.support import Ran

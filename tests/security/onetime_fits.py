@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from coterie.local.job import Job, do
-from coterie.local.threads import run_threads
 from coterie.ring import Array, FixedPoint
+from coterie.runtime.job import Job, do
+from coterie.runtime.threads import run_threads
 from coterie.sharing import Party
 from coterie.transport import Channel, Frame, Recording, Traffic
 from tests.security.fits import STUDIES as SECURENN

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from coterie.errors import ProtocolError
-from coterie.local.job import do
-from coterie.local.threads import run_threads
 from coterie.protocols.securenn import SecureNN
 from coterie.randomness import Streams, streams
+from coterie.runtime.job import do
+from coterie.runtime.threads import run_threads
 from tests.security.fits import STUDIES, Study, far
 from tests.support import SeededEntropy, world
 

@@ -13,12 +13,12 @@ import pytest
 from coterie import SecureKMeans
 from coterie.clustering import Outcome
 from coterie.data import gather
-from coterie.local.job import Job, Report
-from coterie.local.threads import run_threads
 from coterie.protocols import words
 from coterie.protocols.plaintext import in_the_clear
 from coterie.randomness import Dealing, Dealt, Streams
 from coterie.ring import Array, Words
+from coterie.runtime.job import Job, Report
+from coterie.runtime.threads import run_threads
 from coterie.sharing import Party, Shared
 from coterie.transport import Frame, Metered, memory_channels
 from tests.security.fits import STUDIES, Study, far

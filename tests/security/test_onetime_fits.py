@@ -11,12 +11,12 @@ import pytest
 
 from coterie.clustering import Layout
 from coterie.errors import ProtocolError
-from coterie.local.oracle import run_oracle
 from coterie.protocols.onetime import OneTime
 from coterie.protocols.onetime import table as table_module
 from coterie.protocols.onetime.steps import Step
 from coterie.randomness import Streams
 from coterie.ring import Array, FixedPoint
+from coterie.runtime.oracle import run_oracle
 from tests.ideal_logs import let_anything_be_opened
 from tests.security import test_addresses
 from tests.security.fits import STUDIES as SECURENN

@@ -13,7 +13,7 @@ import coterie
 
 SOURCE = Path(coterie.__file__).parent
 #: Where promises about secrets are kept. An assert here tells mypy a type, and has no message: it cannot fail.
-STRICT = ("protocols", "randomness", "ring", "local", "sharing", "transport/metering.py")
+STRICT = ("protocols", "randomness", "ring", "runtime", "sharing", "transport/metering.py")
 #: What a `None` here would mean: not a type to be narrowed, but a promise broken.
 PROMISES = {"_mask", "mask", "bit", "stop", "words", "value", "share", "_share", "opened", "e", "few"}
 
@@ -81,7 +81,7 @@ PROGRAM = """
 import sys
 import numpy as np
 from coterie.errors import MaterialReused, ProtocolError
-from coterie.local.threads import run_threads
+from coterie.runtime.threads import run_threads
 from coterie.protocols.steps import stop_bit
 from coterie.protocols.onetime.centers import mask_of
 from coterie.protocols.onetime.steps import Step, words

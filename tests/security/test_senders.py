@@ -31,7 +31,7 @@ SENDERS: dict[tuple[str, str], str] = {
     ("randomness/streams.py:agree", "send"): "the agreement on keys, before any protocol",
     ("protocols/onetime/steps.py:Step.send", "send"): "the helper deals a correction",
     # Around the protocols: where roles agree what to run, and end.
-    ("local/threads.py", "abort"): "a role that stops says so, with the name of the error's type",
+    ("runtime/threads.py", "abort"): "a role that stops says so, with the name of the error's type",
     ("study/session.py", "abort"): "a role that stops says so, with the name of the error's type",
     ("study/session.py", "post"): "everybody says that it is done",
     ("study/openings.py:Openings._confirm", "post"): "the helper has logged an opening: a fixed word",

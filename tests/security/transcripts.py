@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom, chi2
 
-from coterie.local.oracle import run_oracle
 from coterie.ring import Array
+from coterie.runtime.oracle import run_oracle
 from coterie.sharing import Party
 from tests.security.fits import Study
 from tests.security.onetime_fits import check_no_letters

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coterie.local.threads import run_threads
 from coterie.ring import Words
+from coterie.runtime.threads import run_threads
 from coterie.sharing import Party, open_masked
 from coterie.transport import Traffic
 from tests.support import SeededEntropy, run, world

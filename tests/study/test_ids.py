@@ -7,9 +7,9 @@ import pytest
 
 from coterie.data import Rows
 from coterie.errors import DataError, ProtocolError
-from coterie.local.threads import run_threads
 from coterie.protocols import FAMILIES, Problem
 from coterie.protocols.onetime.family import OneTime
+from coterie.runtime.threads import run_threads
 from coterie.study import ids as module
 from coterie.transport import Channel, Recording
 from tests.support import SeededEntropy, world

@@ -63,7 +63,7 @@ def test_the_logger_is_silent_by_default():
     """In a process that sets up no logging, a run that ends well and one that fails print nothing."""
     code = (
         "import numpy as np; from coterie import SecureKMeans\n"
-        "import coterie.local.threads as threads\n"
+        "import coterie.runtime.threads as threads\n"
         "X = np.array([[0.0], [1.0], [9.0], [10.0]])\n"
         "SecureKMeans(2, bounds=[(0, 10)], random_state=0).fit(X)\n"
         "def fail(me): raise ValueError\n"

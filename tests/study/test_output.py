@@ -9,7 +9,7 @@ import pytest
 
 from coterie.clustering import Outcome, Task, program
 from coterie.errors import ProtocolError
-from coterie.local.oracle import run_oracle
+from coterie.runtime.oracle import run_oracle
 from coterie.study import handshake
 from coterie.study.handshake import greeting
 from tests.clustering.test_output_rules import OUTLIER, duplicate_heavy, planted_rows

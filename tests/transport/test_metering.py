@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from coterie.local.threads import run_threads
 from coterie.protocols.words import elementwise_product
 from coterie.ring import Words
+from coterie.runtime.threads import run_threads
 from coterie.transport import HEADER_BYTES, Metered, Stamp, Tally, Traffic, memory_channels, metered
 from tests.support import compute, given, splits, world
 from tests.transport.network import close_all, tls_channels, together

@@ -19,9 +19,9 @@ import numpy as np
 
 from coterie.clustering import Layout, Task, fit
 from coterie.errors import InputError
-from coterie.local.threads import run_threads
 from coterie.protocols import FAMILIES
 from coterie.protocols.interface import Ints
+from coterie.runtime.threads import run_threads
 from coterie.sharing import Party
 from coterie.transport import Traffic
 

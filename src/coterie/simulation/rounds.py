@@ -9,10 +9,10 @@ import numpy as np
 
 from coterie.clustering import Layout
 from coterie.estimator import SecureKMeans
-from coterie.local.threads import run_threads
 from coterie.protocols import OneTime, Problem, SecureNN
 from coterie.report.example import ALGORITHMS, ITERATED, Counted
 from coterie.ring import Words
+from coterie.runtime.threads import run_threads
 from coterie.sharing import Party, Shared
 from coterie.transport import Traffic, World
 

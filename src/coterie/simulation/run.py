@@ -12,12 +12,12 @@ from coterie.clustering import Outcome, Task, put_together
 from coterie.data import gather, split
 from coterie.errors import InputError
 from coterie.estimator import SecureKMeans
-from coterie.local.job import Job
-from coterie.local.processes import Usage, run_processes
 from coterie.parameters import check_parameters, prepare_fit
 from coterie.planning import planned
 from coterie.protocols import FAMILIES
 from coterie.ring import widen
+from coterie.runtime.job import Job
+from coterie.runtime.processes import Usage, run_processes
 from coterie.sharing import Disclosure
 from coterie.simulation.numeric_file import NumericFile
 from coterie.transport.links import LINKS

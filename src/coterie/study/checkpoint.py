@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from coterie.clustering import Point
 from coterie.errors import StudyError
-from coterie.local.job import read_package, write_package
+from coterie.runtime.job import read_package, write_package
 from coterie.study.files import write_file
 
 __all__ = ["FILE", "Checkpoints", "Kept", "Mark", "mark_of", "newest_common"]

@@ -15,8 +15,8 @@ from coterie.clustering.vertical import local_distances
 from coterie.data import Rows
 from coterie.data.sinks import write_labels
 from coterie.errors import InputError, StudyError
-from coterie.local.job import Kept
 from coterie.protocols import FAMILIES
+from coterie.runtime.job import Kept
 from coterie.sharing import Party
 from coterie.study.audit import Audit
 from coterie.study.drafts import folder_for

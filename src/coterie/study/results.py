@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from coterie.clustering import Outcome
 from coterie.data.sinks import write_labels
 from coterie.errors import InputError, ProtocolError, StudyError
-from coterie.local.job import Kept
 from coterie.report.facts import Facts, Participant, facts_of, versions
 from coterie.ring import fractional_bits
+from coterie.runtime.job import Kept
 from coterie.study.agreement import Study
 from coterie.study.drafts import is_empty, remove_left_over, try_place
 from coterie.study.files import read_text, write_file

@@ -13,9 +13,9 @@ import numpy as np
 from coterie import __version__
 from coterie.clustering import Outcome, Point, Watch, fit
 from coterie.errors import InputError, StudyError
-from coterie.local.job import Kept
-from coterie.local.memory import peak_bytes
 from coterie.protocols import FAMILIES
+from coterie.runtime.job import Kept
+from coterie.runtime.memory import peak_bytes
 from coterie.sharing import Party
 from coterie.study.agreement import Study
 from coterie.study.audit import Audit

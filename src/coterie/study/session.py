@@ -25,10 +25,10 @@ from coterie.errors import (
     TransportError,
     WrongSession,
 )
-from coterie.local.job import Kept
-from coterie.local.memory import hold_on
-from coterie.local.threads import run_role
 from coterie.randomness import SystemEntropy
+from coterie.runtime.job import Kept
+from coterie.runtime.memory import hold_on
+from coterie.runtime.threads import run_role
 from coterie.sharing import Disclosure, Party
 from coterie.study.audit import Audit, Head, check_head
 from coterie.study.budget import Budget

@@ -14,8 +14,8 @@ from typing import Any
 
 from coterie import errors
 from coterie.errors import CoterieError, PartyFailed, TransportError
-from coterie.local.job import Job, Report, read_package, report_of, write_job, write_package
-from coterie.local.threads import attributed, root_cause
+from coterie.runtime.job import Job, Report, read_package, report_of, write_job, write_package
+from coterie.runtime.threads import attributed, root_cause
 from coterie.transport import World
 from coterie.transport.certificates import create_credentials
 from coterie.transport.links import Link, Relay
@@ -81,7 +81,7 @@ def _start(world: World, workers: dict[int, Worker], patience: float) -> None:
     session = secrets.token_bytes(16).hex()
     for rank in world.ranks:
         workers[rank] = subprocess.Popen(
-            [sys.executable, "-m", "coterie.local.worker"],
+            [sys.executable, "-m", "coterie.runtime.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**ENVIRONMENT, **os.environ},

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from coterie.clustering import Layout, Task
-from coterie.local.job import Job
 from coterie.protocols import Ints
 from coterie.ring import FixedPoint
+from coterie.runtime.job import Job
 
 NAMES = ("P0", "P1", "P2")
 #: Three clear groups of four points, encoded.

@@ -1,4 +1,4 @@
-"""One role as a process: `python -m coterie.local.worker`. Its orders come on standard input.
+"""One role as a process: `python -m coterie.runtime.worker`. Its orders come on standard input.
 
 The parent sends the session and this role's key, then everybody's address, then the job, and reads
 the report. When the parent goes away, standard input ends, and so does the worker.
@@ -13,10 +13,10 @@ import time
 from typing import Any
 
 from coterie.errors import CoterieError, TransportError
-from coterie.local.job import do, read_job, read_package, write_package, write_report
-from coterie.local.memory import hold_on, peak_bytes
-from coterie.local.threads import run_role
 from coterie.randomness import SystemEntropy
+from coterie.runtime.job import do, read_job, read_package, write_package, write_report
+from coterie.runtime.memory import hold_on, peak_bytes
+from coterie.runtime.threads import run_role
 from coterie.transport import World
 from coterie.transport.certificates import Credentials
 from coterie.transport.door import Listener

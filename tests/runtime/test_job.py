@@ -10,11 +10,21 @@ import pytest
 
 from coterie.clustering import Layout, Outcome
 from coterie.errors import CoterieError
-from coterie.local.job import Job, Report, do, read_job, read_package, report_of, write_job, write_package, write_report
-from coterie.local.threads import run_threads
+from coterie.runtime.job import (
+    Job,
+    Report,
+    do,
+    read_job,
+    read_package,
+    report_of,
+    write_job,
+    write_package,
+    write_report,
+)
+from coterie.runtime.threads import run_threads
 from coterie.sharing import Disclosure
 from coterie.transport import Stamp, Tally, Traffic
-from tests.local.tasks import TABLE, jobs, task
+from tests.runtime.tasks import TABLE, jobs, task
 from tests.support import world
 
 ARRAYS = {

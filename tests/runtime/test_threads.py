@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from coterie.errors import InputError, MaterialReused, PartyFailed, PeerLost, WrongType
-from coterie.local.threads import attributed, root_cause, run_role, run_threads
+from coterie.runtime.threads import attributed, root_cause, run_role, run_threads
 from coterie.transport import Recording, memory_channels
 from tests.support import SeededEntropy, world
 from tests.transport.network import attempt
@@ -132,7 +132,7 @@ def test_a_helper_that_is_far_ahead_ends_with_the_others():
 INTERRUPTED = """
 import sys
 import numpy as np
-from coterie.local.threads import run_threads
+from coterie.runtime.threads import run_threads
 from coterie.transport import World
 
 def role(me):

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 
 from coterie.errors import InputError, PartyFailed, PeerLost
-from coterie.local import processes
-from coterie.local.job import Job, do
-from coterie.local.oracle import run_oracle
-from coterie.local.processes import Usage, run_processes
-from coterie.local.threads import run_threads
+from coterie.runtime import processes
+from coterie.runtime.job import Job, do
+from coterie.runtime.oracle import run_oracle
+from coterie.runtime.processes import Usage, run_processes
+from coterie.runtime.threads import run_threads
 from coterie.transport import World
-from tests.local.tasks import NAMES, TABLE, endless, jobs, task
+from tests.runtime.tasks import NAMES, TABLE, endless, jobs, task
 from tests.support import world
 
 pytestmark = pytest.mark.timeout(120)
@@ -157,7 +157,7 @@ def test_a_process_that_is_killed_is_named_and_the_others_end(workers, rank, lan
 @pytest.mark.slow
 def test_workers_end_with_their_parent():
     """The caller's process is killed: whoever has started nothing else must find nothing of it left."""
-    code = "from tests.local.tasks import *; from coterie.local.processes import *; "
+    code = "from tests.runtime.tasks import *; from coterie.runtime.processes import *; "
     code += "run_processes(World(NAMES), endless())"
     parent = subprocess.Popen([sys.executable, "-c", code])
 

@@ -1,1 +1,0 @@
-"""All roles on this machine: as threads, or as processes over TLS on loopback."""
