@@ -158,6 +158,7 @@ def test_a_process_that_is_killed_is_named_and_the_others_end(workers, rank, lan
 def test_workers_end_with_their_parent():
     """The caller's process is killed: whoever has started nothing else must find nothing of it left."""
     code = "from tests.runtime.tasks import *; from coterie.runtime.processes import *; "
+    code += "from coterie.transport import World; "
     code += "run_processes(World(NAMES), endless())"
     parent = subprocess.Popen([sys.executable, "-c", code])
 
