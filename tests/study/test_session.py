@@ -17,9 +17,10 @@ from coterie.study.agreement import study_hash
 from coterie.study.predict import predict_rows
 from coterie.study.prepare import prepare
 from coterie.study.run import run_study
-from coterie.study.session import Voice, meeting_of
+from coterie.study.session import meeting_of
 from coterie.study.statement import state_disclosures
 from coterie.study.study_file import write_study
+from coterie.study.voice import Voice
 from tests.study.walk import BRIEF, SMALL, Cast, coterie
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
