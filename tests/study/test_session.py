@@ -183,12 +183,16 @@ def all_wait_in_vain(cast: Cast, odd: str) -> None:
 
     voices = {name: Waits() for name in cast.names}
     ended = cast.take_part(voices=voices, wait=10.0)
+    first = [error for error in ended.values() if isinstance(error, PeerUnreachable)]
+    assert first, ended
     for name, error in ended.items():
-        assert isinstance(error, PeerUnreachable), ended
-        assert error.exit_code == 6
         strange = [other for other in cast.names if (other == odd) != (name == odd)]
         assert error.peer in strange
-        assert "takes part in another study" in str(error), ended
+        if error in first:
+            assert error.exit_code == 6
+            assert "takes part in another study" in str(error), ended
+        else:
+            assert "reports PeerUnreachable" in str(error), ended  # one who gave up a little earlier told the others
         assert voices[name].seen >= {f"{other} (takes part in another study)" for other in strange}
 
 
