@@ -6,12 +6,15 @@ A family overrides a step where it has a faster one of its own; a test holds eac
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import reduce
+from operator import add
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coterie.errors import ProtocolError
+from coterie.protocols.blocks import STEPS, Labels, Resident, Table, block_step, cut, labels_of, step_name, table_of
 from coterie.protocols.interface import Holding, Ints, Primitives, RowSets
 from coterie.protocols.numerics import QUOTIENT_BITS, reciprocals
 from coterie.sharing import Secret, Shared, concatenate, shared, stack
@@ -19,37 +22,57 @@ from coterie.transport import metered
 
 __all__ = ["Family"]
 
+Given = ParamSpec("Given")
+Brought = TypeVar("Brought")
+
 
 class Family(Primitives):
     """Shapes: n rows, d columns, k clusters. Rows and labels may be of a family's own kind; all else is `Shared`."""
 
+    def on_blocks(
+        self,
+        step: Callable[Concatenate[Any, Any, Given], Brought],
+        blocks: Sequence[Resident],
+        *given: Given.args,
+        **named: Given.kwargs,
+    ) -> Callable[[], list[Brought]]:
+        """Start a step on every block, where it lives; call what is returned to wait for what the step brings back."""
+        if STEPS.get(step_name(step)) is not step:
+            raise ProtocolError(f"{step_name(step)} is not declared as a step on a block")
+        return self.me.in_blocks(len(blocks), lambda me, b: step(self.at(me), blocks[b], *given, **named))
+
     # -- the data ----------------------------------------------------------------------------------------
 
-    def table(self, own: Ints | None, holding: Holding) -> Secret:
+    def table(self, own: Ints | None, holding: Holding) -> Table:
         """The data (n, d): each owner passes its own cells, zero elsewhere."""
-        return self.enter(own, (holding.n, holding.d))
+        table = Table(0, holding, cut(holding.n, self.problem.block_rows))
+        for block in table.blocks:
+            block.held["own"] = None if own is None else own[block.rows]
+        self.on_blocks(enter_rows, table.blocks, holding.d)()
+        return table
 
     def pick(self, rows: Secret, numbers: Sequence[int]) -> Shared:
         """The given rows, still secret."""
-        return shared(rows)[list(numbers)]
+        picked = self.on_blocks(pick_rows, table_of(rows).blocks, tuple(numbers))()
+        order = [i for block in table_of(rows).blocks for i in block.places(numbers)[0]]
+        return concatenate(picked)[np.argsort(order)]
 
     # -- labels ------------------------------------------------------------------------------------------
 
-    def label(self, rows: Secret, centers: Shared, counted: bool = False) -> Secret:  # noqa: ARG002
+    def label(self, rows: Secret, centers: Shared, counted: bool = False) -> Labels:  # noqa: ARG002
         """One-hot labels (n, k), as bits: the closest centre, the lowest index where several are. They may still be
         under way when this returns: whatever uses them waits for them. `counted`: sums will be made of them, which a
         family may prepare at once."""
-        return self._by_blocks(shared(rows), lambda here, block: here.label_samples(block, centers))
+        table = table_of(rows)
+        name = table.name_labels()
+        return Labels(table, name, self.on_blocks(label_rows, table.blocks, name, centers))
 
     def arg_min(self, values: Shared) -> Secret:
         """The index of the least entry of each row (n,), the lowest where several are."""
-        return self._by_blocks(values, lambda here, block: here.arg_min_of(block))
-
-    def _by_blocks(self, rows: Shared, work: Callable[[Family, Shared], Shared]) -> Shared:
-        """Block by block, so that memory stays bounded."""
-        size = self.problem.block_rows
-        blocks = [rows[at : at + size] for at in range(0, max(rows.shape[0], 1), size)]
-        return concatenate(self.me.in_blocks(len(blocks), lambda me, b: work(self.at(me), blocks[b]))())
+        blocks = cut(values.shape[0], self.problem.block_rows)
+        for block in blocks:
+            block.held["values"] = values[block.rows]
+        return concatenate(self.on_blocks(least_values, blocks)())
 
     @metered("MatDist")
     def mat_dist(self, x: Shared, c: Shared) -> Shared:
@@ -119,24 +142,40 @@ class Family(Primitives):
     def index(self, labels: Secret, called: Ints | None = None) -> Secret:
         """One-hot labels (n, k) as numbers (n,): 0 to k - 1 or, from `called` (k,), what each cluster is to be
         called, 0 to k; public."""
-        one_hot = self.to_words(shared(labels))
-        return (one_hot * (np.arange(one_hot.shape[1]) if called is None else called)).sum(1)
+        return concatenate(self._of_labels(index_rows, labels, called))
+
+    def gather(self, value: Secret) -> Shared:
+        """A secret in one piece, to be kept: labels come from their blocks."""
+        if isinstance(value, Labels):
+            return concatenate(self._of_labels(hand_over, value))
+        return shared(value)
 
     # -- sums and means ----------------------------------------------------------------------------------
 
     def counts(self, labels: Secret) -> Shared:
         """How many rows each cluster has (k,)."""
-        return self.to_words(shared(labels)).sum(0)
+        return total(self._of_labels(count_rows, labels))
 
     def tally(self, labels: Secret, sets: RowSets) -> Shared:
         """How many rows of each set each cluster has (sets times k,), as whole words."""
-        one_hot = self.to_words(shared(labels))
-        return concatenate([(one_hot * held[:, None]).sum(0) for held in sets.members[:, sets.kind_of]])
+        return total(self._of_labels(tally_rows, labels, sets))
 
     def sums(self, rows: Secret, labels: Secret) -> tuple[Shared, Shared]:
         """Of each cluster, the sum of its rows (k, d) and how many they are (k,). Paper, Algorithm 5, lines 3 and 4."""
-        one_hot = self.to_words(shared(labels))
-        return self.matrix_product(one_hot.transpose(), shared(rows)), one_hot.sum(0)
+        _check_table(rows, labels)
+        sums, counts = zip(*self._of_labels(sum_rows, labels), strict=True)
+        return total(sums), total(counts)
+
+    def _of_labels(
+        self,
+        step: Callable[Concatenate[Any, Any, str, Given], Brought],
+        labels: Secret,
+        *given: Given.args,
+        **named: Given.kwargs,
+    ) -> list[Brought]:
+        held = labels_of(labels)
+        held.settle()
+        return self.on_blocks(step, held.blocks, held.name, *given, **named)()
 
     def new_centers(self, rows: Secret, labels: Secret, old: Shared) -> Shared:
         """The mean of each cluster (k, d), without opening the counts; an empty cluster keeps its old centre."""
@@ -243,6 +282,70 @@ class Family(Primitives):
     def open_stop_bit(self, movement: Shared, threshold: int, reason: str) -> bool:
         """Is the movement at most the threshold? Opened to everybody, a dealer included."""
         return stop_bit(self.open(self.at_most(movement, threshold), self.me.world.ranks, "stop bit", reason))
+
+
+# -- on a block of rows ----------------------------------------------------------------------------------
+
+
+@block_step
+def enter_rows(family: Family, block: Resident, columns: int) -> None:
+    block.held["rows"] = family.enter(block.held.pop("own"), (len(block.rows), columns))
+
+
+@block_step
+def pick_rows(family: Family, block: Resident, numbers: Sequence[int]) -> Shared:  # noqa: ARG001
+    """Those of the numbered rows that lie here."""
+    rows: Shared = block.held["rows"]
+    return rows[block.places(numbers)[1]]
+
+
+@block_step
+def label_rows(family: Family, block: Resident, name: str, centers: Shared) -> None:
+    block.held[name] = family.label_samples(block.held["rows"], centers)
+
+
+@block_step
+def least_values(family: Family, block: Resident) -> Shared:
+    return family.arg_min_of(block.held.pop("values"))
+
+
+@block_step
+def index_rows(family: Family, block: Resident, name: str, called: Ints | None) -> Shared:
+    one_hot = family.to_words(block.held[name])
+    return (one_hot * (np.arange(one_hot.shape[1]) if called is None else called)).sum(1)
+
+
+@block_step
+def hand_over(family: Family, block: Resident, name: str) -> Shared:  # noqa: ARG001
+    labels: Shared = block.held[name]
+    return labels
+
+
+@block_step
+def count_rows(family: Family, block: Resident, name: str) -> Shared:
+    return family.to_words(block.held[name]).sum(0)
+
+
+@block_step
+def tally_rows(family: Family, block: Resident, name: str, sets: RowSets) -> Shared:
+    one_hot = family.to_words(block.held[name])
+    return concatenate([(one_hot * held[:, None]).sum(0) for held in sets.members[:, sets.kind_of[block.rows]]])
+
+
+@block_step
+def sum_rows(family: Family, block: Resident, name: str) -> tuple[Shared, Shared]:
+    one_hot = family.to_words(block.held[name])
+    return family.matrix_product(one_hot.transpose(), block.held["rows"]), one_hot.sum(0)
+
+
+def total(parts: Sequence[Shared]) -> Shared:
+    """The sum of equal shapes."""
+    return reduce(add, parts)
+
+
+def _check_table(rows: Secret, labels: Secret) -> None:
+    if labels_of(labels).table is not rows:
+        raise ProtocolError("the labels are those of another table")
 
 
 def _repeated(value: Shared, times: int) -> Shared:

@@ -74,7 +74,8 @@ def do(me: Party, job: Job) -> Report:
         outcome = fit(family, task, job.block, clock)
     outcome.disclosures = list(me.ledger.entries)
     outcome.traffic = me.channel.traffic()
-    kept = {} if not me.serves else {name: family.export(secret) for name, secret in outcome.kept.items()}
+    gathered = {name: family.gather(secret) for name, secret in outcome.kept.items()}
+    kept = {} if not me.serves else {name: family.export(secret) for name, secret in gathered.items()}
     outcome.kept = {}
     return Report(outcome, kept, clock.seconds)
 

@@ -8,31 +8,35 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.errors import ProtocolError
+from coterie.protocols.blocks import Labels, Resident, Table, block_step, labels_of, table_of
 from coterie.protocols.interface import Division, Holding, Ints, Part, RowSets
 from coterie.protocols.onetime.bits import bit_products, fours, pack_rows, pairs_of, unpack_rows
-from coterie.protocols.onetime.centers import mask_centers, movement
+from coterie.protocols.onetime.centers import CenterMask, mask_centers, mask_of, movement
 from coterie.protocols.onetime.labelling import one_hot, schedules, select_words, tournament
 from coterie.protocols.onetime.means import lift, mean_times_power, open_places, reciprocal_table, table_bits, truncate
 from coterie.protocols.onetime.sign import signs_of_differences
 from coterie.protocols.onetime.table import (
-    Labels,
-    Table,
+    Block,
+    Hot,
     block_scores,
     block_sums,
     block_words,
+    blocks_of,
     blocks_of_rows,
-    enter,
+    enter_cells,
     words_of_bits,
 )
 from coterie.protocols.steps import stop_bit
 from coterie.protocols.words import AdditiveWords
 from coterie.ring import Words
-from coterie.sharing import Party, Secret, Shared, permit, tell_dealer
+from coterie.sharing import Secret, Shared, permit, shared, tell_dealer
 
 __all__ = ["OneTime"]
 
 BITS = Words(1)
 Bulk = NDArray[np.uint64]
+Bits = NDArray[np.uint8]
 
 
 class Binary(Shared):
@@ -41,14 +45,22 @@ class Binary(Shared):
     __slots__ = ()
 
 
-def _table(value: Secret) -> Table:
-    assert isinstance(value, Table)
+class OwnTable(Table):
+    """With the sum of what this party holds (d,)."""
+
+    __slots__ = ("own_sum",)
+    own_sum: Bulk
+
+
+def own_table(value: Secret) -> OwnTable:
+    if not isinstance(value, OwnTable):
+        raise ProtocolError("these rows did not enter by this family's own step")
     return value
 
 
-def _labels(value: Secret) -> Labels:
-    assert isinstance(value, Labels)
-    return value
+def _width(largest: int) -> int:
+    """Bits of a label."""
+    return max(largest, 0).bit_length()
 
 
 class OneTime(AdditiveWords):
@@ -165,93 +177,89 @@ class OneTime(AdditiveWords):
         return [None if one is None else (one << places).sum(axis=-1) for one in opened]
 
     def export(self, value: Secret) -> dict[str, Bulk]:
-        """Words as they are; one-hot labels as XOR shares (n, k) of bits."""
-        if not isinstance(value, Labels):
-            return super().export(value)
-        bits = np.zeros((value.n, self.problem.clusters), np.uint64)
-        for block, hot in zip(value.blocks, value.hot, strict=True):
-            bits[block.rows] = unpack_rows(hot, len(block.rows)).T
-        return {"bits": bits}
+        """Words as they are; bits under their own name."""
+        held = shared(value)
+        return super().export(held) if held.ring != BITS else {"bits": held.share.astype(np.uint64)}
 
     # -- labels ------------------------------------------------------------------------------------------
 
-    def table(self, own: Ints | None, holding: Holding) -> Table:
-        return enter(self.me, own, holding, self.problem.block_rows)
+    def table(self, own: Ints | None, holding: Holding) -> OwnTable:
+        number = self.me.streams.new_value()
+        table = OwnTable(number, holding, list(blocks_of(holding, self.me.world.p, self.problem.block_rows)))
+        for block in table.blocks:
+            block.held["own"] = None if own is None else own[block.rows]
+        sums = self.on_blocks(enter_cells, table.blocks, number, holding)()
+        table.own_sum = np.sum([np.zeros(holding.d, np.uint64), *sums], axis=0, dtype=np.uint64)
+        return table
 
     def pick(self, rows: Secret, numbers: Sequence[int]) -> Shared:
         """What a party holds of a row is its share of it."""
         me, shape = self.me, (len(numbers), self.problem.columns)
-        if me.deals:
-            return me.hollow(self.ring, shape)
-        share = self.ring.zeros(shape)
-        for i, number in enumerate(numbers):
-            for block in _table(rows).blocks:
-                (place,) = np.nonzero(block.rows == number)
-                if place.size and block.x.size:
-                    share[i] = block.x[:, place[0]]
-        return me.shared(self.ring, share)
+        picked = self.on_blocks(pick_cells, table_of(rows).blocks, tuple(numbers))()
+        return (
+            me.hollow(self.ring, shape) if me.deals else me.shared(self.ring, np.sum(picked, axis=0, dtype=np.uint64))
+        )
 
     def label(self, rows: Secret, centers: Shared, counted: bool = False) -> Labels:
-        """Starts, and does not wait: what follows runs beside it."""
-        table, k = _table(rows), self.problem.clusters
+        """Starts, and does not wait: what follows runs beside it. Brings back counts, where they are wanted."""
+        table = table_of(rows)
         mask_centers(self.me, centers)
-
-        def work(me: Party, b: int) -> tuple[Bulk, Bulk | None]:
-            block = table.blocks[b]
-            z = block_scores(me, table, block, centers, self.score_width)
-            hot = one_hot(me, z, k, block.numbers, self.score_width, self.schedule)
-            return hot, block_words(me, hot, block, k, self.sum_width) if counted and k > 1 else None
-
-        return Labels(table.blocks, table.holding.n, self.me.in_blocks(len(table.blocks), work))
+        name, mask = table.name_labels(), mask_of(centers)
+        return Labels(table, name, self.on_blocks(label_cells, table.blocks, name, mask, counted))
 
     def arg_min(self, values: Shared) -> Binary:
         """SVK-means: distances that the parties have computed in the clear, each its part."""
         n, k = values.shape
         blocks = blocks_of_rows(np.arange(n), (), self.problem.block_rows)
-
-        def work(me: Party, b: int) -> tuple[Bulk, None]:
-            block, z = blocks[b], None
-            if not me.deals:
-                z = np.zeros((k, block.numbers), np.uint64)
-                z[:, : len(block.rows)] = values.share[block.rows].T
-            return one_hot(me, z, k, block.numbers, self.score_width, self.schedule), None
-
-        return self.index(Labels(blocks, n, self.me.in_blocks(len(blocks), work)))
+        for block in blocks:
+            block.held["values"] = values[block.rows]
+        return self._binary(self.on_blocks(least_cells, blocks)(), blocks, n, _width(k - 1))
 
     def index(self, labels: Secret, called: Ints | None = None) -> Binary:
         """The bits of a row's label are XORs of its one-hot bits."""
-        held, me, k = _labels(labels), self.me, self.problem.clusters
-        width = (k if called is not None else max(k - 1, 0)).bit_length()
+        held, k = labels_of(labels), self.problem.clusters
         names = np.arange(k) if called is None else called
-        out = me.hollow(BITS, (held.n, width)).share
-        hots = held.hot
-        if not me.deals:
-            out = np.zeros((held.n, width), np.uint8)
-            for block, hot in zip(held.blocks, hots, strict=True):
-                for bit in range(width):
-                    total = np.bitwise_xor.reduce(hot[np.flatnonzero(names >> bit & 1)], axis=0)
-                    out[block.rows, bit] = unpack_rows(total[None], len(block.rows))[0]
-        return Binary(BITS, (out,), (me.lead,))
+        width = _width(k - 1 if called is None else k)
+        return self._binary(self._of_labels(index_cells, held, names, width), held.blocks, held.table.holding.n, width)
+
+    def _binary(self, found: list[Bits], blocks: Sequence[Resident], n: int, width: int) -> Binary:
+        out = self.me.hollow(BITS, (n, width)).share
+        if not self.me.deals:
+            out = np.zeros((n, width), np.uint8)
+            for block, bits in zip(blocks, found, strict=True):
+                out[block.rows] = bits
+        return Binary(BITS, (out,), (self.me.lead,))
+
+    def gather(self, value: Secret) -> Shared:
+        if isinstance(value, Labels):
+            k = self.problem.clusters
+            bits = self._binary(self._of_labels(hand_over_cells, value), value.blocks, value.table.holding.n, k)
+            return Shared(BITS, bits.shares, bits.adds)
+        return super().gather(value)
 
     # -- new centres -------------------------------------------------------------------------------------
 
     def counts(self, labels: Secret) -> Shared:
         """[t] (k,) modulo 2^u, the last from the others and n."""
-        held, k = _labels(labels), self.problem.clusters
+        held, k = labels_of(labels), self.problem.clusters
         counted = np.zeros((1, k), np.uint64)
-        for h in self._words(held):
-            counted[0, :-1] += h.sum(axis=1, dtype=np.uint64)
-        return self._last_from_others(counted, np.array([held.n])).reshape(k)
+        for part in self._counted(held) if k > 1 else []:
+            counted[0, :-1] += part
+        return self._last_from_others(counted, np.array([held.table.holding.n])).reshape(k)
+
+    def _counted(self, held: Labels) -> list[Bulk]:
+        """How many rows of each block each cluster but the last has; from the labelling, if it has counted."""
+        brought = held.brought()
+        if any(part is None for part in brought):
+            return self._of_labels(count_cells, held)
+        return brought
 
     def tally(self, labels: Secret, sets: RowSets) -> Shared:
         """Row kind by row kind, then set by set."""
-        held, k = _labels(labels), self.problem.clusters
+        held, k = labels_of(labels), self.problem.clusters
         by_kind = np.zeros((sets.members.shape[1], k), np.uint64)
-        words = self._words(held)
-        for block, h in zip(held.blocks, [] if self.me.deals else words, strict=False):
-            kinds = sets.kind_of[block.rows]
-            for kind in np.unique(kinds):
-                by_kind[kind, :-1] += h[:, np.flatnonzero(kinds == kind)].sum(axis=1, dtype=np.uint64)
+        for part in self._of_labels(tally_cells, held, sets) if k > 1 else []:
+            by_kind[:, :-1] += part
         counts = self._last_from_others(sets.members.view(np.uint64) @ by_kind, sets.sizes)
         return self.widen(counts.reshape(counts.size))
 
@@ -264,36 +272,20 @@ class OneTime(AdditiveWords):
         counted[:, -1] = public - counted[:, :-1].sum(axis=1, dtype=np.uint64)
         return me.shared(u, u.reduce(counted))
 
-    def _words(self, held: Labels) -> list[Bulk]:
-        """<H> as [H] by block, made once for these labels; none where there is one cluster."""
-        k, hots = self.problem.clusters, held.hot
-        if held.words is None:
-            held.words = []
-            if k > 1:
-                work = self.me.in_blocks(
-                    len(hots), lambda me, b: block_words(me, hots[b], held.blocks[b], k, self.sum_width)
-                )
-                held.words = work()
-        return held.words
-
     def sums(self, rows: Secret, labels: Secret) -> tuple[Shared, Shared]:
         counts = self.counts(labels)
-        return self._start_sums(_table(rows), _labels(labels))(), counts
+        return self._start_sums(own_table(rows), labels_of(labels))(), counts
 
-    def _start_sums(self, table: Table, labels: Labels) -> Callable[[], Shared]:
+    def _start_sums(self, table: OwnTable, labels: Labels) -> Callable[[], Shared]:
         """[T] (k, d) modulo 2^u, the last cluster's from the others and the sum of all rows."""
-        k, u, words = self.problem.clusters, Words(self.sum_width), self._words(labels)
-
-        def work(me: Party, b: int) -> Bulk:
-            return block_sums(me, table, table.blocks[b], words[b], k, self.sum_width)
-
-        wait = self.me.in_blocks(len(table.blocks), work) if k > 1 else (lambda: [])
+        k, u, d = self.problem.clusters, Words(self.sum_width), table.holding.d
+        wait = self.on_blocks(sum_cells, table.blocks, labels.name, d) if k > 1 else (lambda: [])
 
         def gather() -> Shared:
             parts = wait()
             if self.me.deals:
-                return self.me.hollow(u, (k, table.holding.d))
-            total = np.zeros((k, table.holding.d), np.uint64)
+                return self.me.hollow(u, (k, d))
+            total = np.zeros((k, d), np.uint64)
             for part in parts:
                 total[:-1] += part
             total[-1] = table.own_sum - total[:-1].sum(axis=0, dtype=np.uint64)
@@ -304,7 +296,7 @@ class OneTime(AdditiveWords):
     def new_centers(self, rows: Secret, labels: Secret, old: Shared) -> Shared:
         """The counts are looked up while the sums are under way."""
         counts = self.counts(labels)
-        sums = self._start_sums(_table(rows), _labels(labels))
+        sums = self._start_sums(own_table(rows), labels_of(labels))
         return self._mean(open_places(self.me, counts, self.problem.rows), sums, old)
 
     def means(self, sums: Shared, counts: Shared, old: Shared) -> Shared:
@@ -343,3 +335,84 @@ class OneTime(AdditiveWords):
         permit(me, "stop bit", me.world.ranks, reason)
         (opened,) = self.bring_together(bit, [Part(..., me.world.servers)], "stop bit")
         return tell_dealer(me, None if me.deals else stop_bit(opened))
+
+
+# -- on a block of rows ----------------------------------------------------------------------------------
+
+
+@block_step
+def pick_cells(family: OneTime, block: Block, numbers: Sequence[int]) -> Bulk:
+    """This party's share of the numbered rows (m, d): nothing of those that lie elsewhere, or with others."""
+    here, places = block.places(numbers)
+    out = np.zeros((len(numbers), family.problem.columns), np.uint64)
+    if not family.me.deals and block.held["x"].size:
+        out[here] = block.held["x"][:, places].T
+    return out
+
+
+@block_step
+def label_cells(family: OneTime, block: Block, name: str, mask: CenterMask, counted: bool) -> Bulk | None:
+    z = block_scores(family.me, block, mask, family.score_width)
+    bits = one_hot(family.me, z, family.problem.clusters, block.numbers, family.score_width, family.schedule)
+    block.held[name] = Hot(bits)
+    return count_cells(family, block, name) if counted and family.problem.clusters > 1 else None
+
+
+@block_step
+def least_cells(family: OneTime, block: Block) -> Bits:
+    values, z, k = block.held.pop("values"), None, family.problem.clusters
+    if not family.me.deals:
+        z = np.zeros((k, block.numbers), np.uint64)
+        z[:, : len(block.rows)] = values.share.T
+    block.held["least"] = Hot(one_hot(family.me, z, k, block.numbers, family.score_width, family.schedule))
+    return index_cells(family, block, "least", np.arange(k), _width(k - 1))
+
+
+@block_step
+def index_cells(family: OneTime, block: Block, name: str, names: Ints, width: int) -> Bits:
+    """The bits (rows, width) of what each row's cluster is called, lowest first."""
+    if family.me.deals:
+        return np.empty((0, width), np.uint8)
+    hot, out = block.held[name].bits, np.zeros((len(block.rows), width), np.uint8)
+    for bit in range(width):
+        total = np.bitwise_xor.reduce(hot[np.flatnonzero(names >> bit & 1)], axis=0)
+        out[:, bit] = unpack_rows(total[None], len(block.rows))[0]
+    return out
+
+
+@block_step
+def hand_over_cells(family: OneTime, block: Block, name: str) -> Bits:
+    """One-hot labels (rows, k), to be kept by this party."""
+    if family.me.deals:
+        return np.empty((0, family.problem.clusters), np.uint8)
+    return unpack_rows(block.held[name].bits, len(block.rows)).T
+
+
+@block_step
+def count_cells(family: OneTime, block: Block, name: str) -> Bulk:
+    """[t] (k - 1,): how many rows of this block each cluster but the last has."""
+    return hot_words(family, block, name).sum(axis=1, dtype=np.uint64)
+
+
+@block_step
+def tally_cells(family: OneTime, block: Block, name: str, sets: RowSets) -> Bulk:
+    """[t] (kinds, k - 1): by the kinds of the block's rows."""
+    h, kinds = hot_words(family, block, name), sets.kind_of[block.rows]
+    out = np.zeros((sets.members.shape[1], family.problem.clusters - 1), np.uint64)
+    for kind in () if family.me.deals else np.unique(kinds):
+        out[kind] = h[:, np.flatnonzero(kinds == kind)].sum(axis=1, dtype=np.uint64)
+    return out
+
+
+@block_step
+def sum_cells(family: OneTime, block: Block, name: str, columns: int) -> Bulk:
+    h = hot_words(family, block, name)
+    return block_sums(family.me, block, h, columns, family.problem.clusters, family.sum_width)
+
+
+def hot_words(family: OneTime, block: Block, name: str) -> Bulk:
+    """<H> as [H] (k - 1, numbers), made once for these labels."""
+    hot: Hot = block.held[name]
+    if hot.words is None:
+        hot.words = block_words(family.me, hot.bits, block, family.problem.clusters, family.sum_width)
+    return hot.words

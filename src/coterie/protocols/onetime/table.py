@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.protocols.blocks import Resident, block_step
 from coterie.protocols.interface import Holding, Ints
-from coterie.protocols.onetime.centers import mask_of
+from coterie.protocols.onetime.centers import CenterMask
 from coterie.protocols.onetime.kernels import bits_to_words, two_products, two_sums
 from coterie.protocols.onetime.steps import Step, bits, raw_words, words
-from coterie.sharing import Masked, Party, Secret, Shared, broadcast_masked, open_bits, open_words, receive_masked
+from coterie.sharing import Masked, Party, broadcast_masked, open_bits, open_words, receive_masked
 from coterie.transport import metered
+
+if TYPE_CHECKING:
+    from coterie.protocols.onetime.family import OneTime
 
 __all__ = [
     "Block",
-    "Labels",
-    "Table",
+    "Hot",
     "block_scores",
     "block_sums",
     "block_words",
     "blocks_of",
     "blocks_of_rows",
-    "enter",
+    "enter_cells",
     "words_of_bits",
 ]
 
@@ -32,53 +35,26 @@ Words = NDArray[np.uint64]
 NOTHING = np.empty((0, 0), np.uint64)
 
 
-@dataclass(frozen=True, repr=False)
-class Block:
+class Block(Resident):
     """Rows that the same parties hold cells of, padded to a multiple of 64: the unit of labelling.
 
-    `e` (d, numbers): the data less their masks, known to every data party. `x`: what this party holds, zero
-    elsewhere; empty where it holds nothing.
+    Kept with it, at the data parties: `e` (d, numbers), the data less their masks, known to every data party; `x`, what
+    this party holds, zero elsewhere, or empty where it holds nothing.
     """
 
-    number: int
-    rows: NDArray[np.int64]
-    holders: tuple[int, ...]
-    numbers: int
-    e: Words = field(default_factory=lambda: NOTHING)
-    x: Words = field(default_factory=lambda: NOTHING)
+    __slots__ = ("numbers",)
+
+    def __init__(self, number: int, rows: NDArray[np.int64], holders: tuple[int, ...]) -> None:
+        super().__init__(number, rows, holders)
+        self.numbers = -(-len(rows) // 64) * 64
 
 
-class Table(Secret):
-    """The shared n x d table."""
+@dataclass(repr=False)
+class Hot:
+    """One-hot labels of a block: <H> (k, numbers / 64) and, once they were counted, [H] as words (k - 1, numbers)."""
 
-    __slots__ = ("blocks", "holding", "number", "own_sum")
-
-    def __init__(self, number: int, blocks: list[Block], holding: Holding, own_sum: Words) -> None:
-        self.number, self.blocks, self.holding, self.own_sum = number, blocks, holding, own_sum
-
-
-class Labels(Secret):
-    """One-hot labels by block: <H> (k, numbers / 64), for which the first use waits; and, once they were counted, [H]
-    as words (k - 1, numbers)."""
-
-    __slots__ = ("_hot", "_wait", "blocks", "n", "words")
-
-    def __init__(self, blocks: list[Block], n: int, wait: Callable[[], Sequence[tuple[Words, Words | None]]]) -> None:
-        self.blocks, self.n, self._wait = blocks, n, wait
-        self._hot: list[Words] | None = None
-        self.words: list[Words] | None = None
-
-    @property
-    def hot(self) -> list[Words]:
-        if self._hot is None:
-            done = self._wait()
-            self._hot = [hot for hot, _ in done]
-            words = [counted for _, counted in done if counted is not None]
-            self.words = words if len(words) == len(done) else None
-        return self._hot
-
-    def settle(self) -> None:
-        _ = self.hot
+    bits: Words
+    words: Words | None = None
 
 
 def blocks_of(holding: Holding, parties: int, size: int) -> list[Block]:
@@ -92,44 +68,37 @@ def blocks_of(holding: Holding, parties: int, size: int) -> list[Block]:
 def blocks_of_rows(rows: NDArray[np.int64], holders: tuple[int, ...], size: int, first: int = 0) -> list[Block]:
     size = max(64, size // 64 * 64)
     parts = [rows[at : at + size] for at in range(0, len(rows), size)]
-    return [Block(first + b, part, holders, -(-len(part) // 64) * 64) for b, part in enumerate(parts)]
+    return [Block(first + b, part, holders) for b, part in enumerate(parts)]
 
 
-def enter(me: Party, own: Ints | None, holding: Holding, size: int) -> Table:
+@block_step
+def enter_cells(family: OneTime, block: Block, number: int, holding: Holding) -> Words:
     """Every owner masks its cells with words of the helper's and its own stream, and broadcasts the difference.
 
     1. A: the mask of a cell, from the stream of the helper and the cell's owner.
     2. The owner broadcasts E = X - A to the data parties, once for the whole fit. Everybody else's shares
        of X and of A are zero.
 
-    The mask belongs to these data for life. Sees: a data party E, uniform; the helper nothing.
+    The mask belongs to these data for life. Sees: a data party E, uniform; the helper nothing. Brings back the sum of
+    what this party holds (d,).
     """
-    plain = blocks_of(holding, me.world.p, size)
-    number = me.streams.new_value()
+    me, own = family.me, block.held.pop("own")
+    block.held["table"] = number, holding
     if me.deals:
-        return Table(number, plain, holding, np.zeros(holding.d, np.uint64))
-    assert own is not None
-    for block in plain:  # all of one's own first: nobody waits for anybody
-        if me.rank in block.holders:
-            cells = _cells(holding, block, me.rank)
-            x = _transposed(own, block)[cells]
-            broadcast_masked(me, Masked(x - data_mask(me, me.rank, number, block, len(x))))
-    blocks = []
-    for block in plain:
-        e = np.zeros((holding.d, block.numbers), np.uint64)
-        x = NOTHING
-        for j in block.holders:
+        return np.zeros(holding.d, np.uint64)
+    e, x = np.zeros((holding.d, block.numbers), np.uint64), NOTHING
+    if me.rank in block.holders:
+        cells = _cells(holding, block, me.rank)
+        x = _transposed(own, block)
+        x[~cells] = 0
+        e[cells] = x[cells] - data_mask(me, me.rank, number, block, int(cells.sum()))
+        broadcast_masked(me, Masked(e[cells]))
+    for j in block.holders:
+        if j != me.rank:
             cells = _cells(holding, block, j)
-            count = int(cells.sum())
-            if j == me.rank:
-                x = _transposed(own, block)
-                x[~cells] = 0
-                e[cells] = x[cells] - data_mask(me, j, number, block, count)
-            else:
-                e[cells] = receive_masked(me, j, count)
-        blocks.append(Block(block.number, block.rows, block.holders, block.numbers, e, x))
-    own_sum = own.sum(axis=0, dtype=np.int64).view(np.uint64)
-    return Table(number, blocks, holding, own_sum)
+            e[cells] = receive_masked(me, j, int(cells.sum()))
+    block.held |= {"e": e, "x": x}
+    return np.zeros(holding.d, np.uint64) if x is NOTHING else x.sum(axis=1, dtype=np.uint64)
 
 
 def _cells(holding: Holding, block: Block, owner: int) -> NDArray[np.bool_]:
@@ -140,9 +109,9 @@ def _cells(holding: Holding, block: Block, owner: int) -> NDArray[np.bool_]:
 
 
 def _transposed(own: Ints, block: Block) -> Words:
-    """A block's rows as columns (d, numbers), padded with zeros."""
+    """A block's own rows as columns (d, numbers), padded with zeros."""
     out = np.zeros((own.shape[1], block.numbers), np.uint64)
-    out[:, : len(block.rows)] = own[block.rows].T.view(np.uint64)
+    out[:, : len(block.rows)] = own.T.view(np.uint64)
     return out
 
 
@@ -151,37 +120,38 @@ def data_mask(me: Party, owner: int, table: int, block: Block, count: int) -> Wo
     return me.streams.lasting(owner, table, block.number).read(8 * count).view(np.uint64)
 
 
-def _masks(me: Party, table: Table, block: Block) -> Words:
+def _masks(me: Party, block: Block) -> Words:
     """At the helper: A (d, numbers) of a block."""
-    a = np.zeros((table.holding.d, block.numbers), np.uint64)
+    number, holding = block.held["table"]
+    a = np.zeros((holding.d, block.numbers), np.uint64)
     for j in block.holders:
         if len(block.holders) == 1:
-            size = table.holding.d * len(block.rows)
-            a[:, : len(block.rows)] = data_mask(me, j, table.number, block, size).reshape(len(a), -1)
+            size = holding.d * len(block.rows)
+            a[:, : len(block.rows)] = data_mask(me, j, number, block, size).reshape(len(a), -1)
         else:
-            cells = _cells(table.holding, block, j)
-            a[cells] = data_mask(me, j, table.number, block, int(cells.sum()))
+            cells = _cells(holding, block, j)
+            a[cells] = data_mask(me, j, number, block, int(cells.sum()))
     return a
 
 
-def block_scores(me: Party, table: Table, block: Block, centers: Shared, width: int) -> Words | None:
+def block_scores(me: Party, block: Block, mask: CenterMask, width: int) -> Words | None:
     """[M] (k, numbers) modulo 2^width: M_ij = |c_j|^2 - 2 x_i . c_j, which orders as the distance does.
 
     Dealt: [-2 A B^T]. With E = X - A and F = C - B open, an owner has -2 X F^T - 2 E [B]^T + [-2 A B^T], the
     others all but the first term. No communication beyond what masks the centres.
     """
-    k, mask = centers.shape[0], mask_of(centers)
+    k = len(mask.b)
     step = Step(me, "scores", {}, {"AB": words(k, block.numbers, width=width)})
     minus_two = np.uint64(2**64 - 2)
     if me.deals:
         product = np.zeros((k, block.numbers), np.uint64)
         b = mask.b * minus_two
-        two_products(NOTHING, b, _masks(me, table, block), b, product)
+        two_products(NOTHING, b, _masks(me, block), b, product)
         step.correct("AB", product)
         step.send()
         return None
     z = step.bound("AB")
-    two_products(block.x, mask.f * minus_two, block.e, mask.b * minus_two, z)
+    two_products(block.held["x"], mask.f * minus_two, block.held["e"], mask.b * minus_two, z)
     z += mask.squares[:, None]
     return z
 
@@ -215,24 +185,24 @@ def block_words(me: Party, hot: Words, block: Block, clusters: int, width: int) 
 
 
 @metered("Sums")
-def block_sums(me: Party, table: Table, block: Block, h: Words, clusters: int, width: int) -> Words:
+def block_sums(me: Party, block: Block, h: Words, columns: int, clusters: int, width: int) -> Words:
     """[T] (k - 1, d) over Z_2^width, the sums of a block's rows by cluster, from [H] (k - 1, numbers). One round.
 
     1. Dealt: [U] uniform, [U^T A].
     2. H - U, opened to the parties that hold cells of these rows, and to nobody else.
     3. They compute (H - U)^T X in the clear; everybody adds [U]^T E + [U^T A].
     """
-    rows, d = clusters - 1, table.holding.d
+    rows, d = clusters - 1, columns
     step = Step(me, "sums", {"U": raw_words(rows, block.numbers)}, {"UA": words(rows, d, width=width)})
     u = step.free("U")
     if me.deals:
         product = np.zeros((rows, d), np.uint64)
-        two_sums(NOTHING, u, _masks(me, table, block), u, product)
+        two_sums(NOTHING, u, _masks(me, block), u, product)
         step.correct("UA", product)
         step.send()
         return product[:0]
     mask = np.uint64((1 << width) - 1)
     opened = open_words(me, step.masked("U", (h - u) & mask), width, block.holders)()
     total = step.bound("UA")
-    two_sums(block.x, opened, block.e, u, total)
+    two_sums(block.held["x"], opened, block.held["e"], u, total)
     return total & mask

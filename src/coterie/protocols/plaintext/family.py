@@ -8,13 +8,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.protocols.blocks import labels_of
 from coterie.protocols.interface import WORDS, Division, Ints, Part, Problem, Seats
 from coterie.protocols.numerics import quotient_means, reciprocal_means, truncated
 from coterie.protocols.steps import Family
 from coterie.ring import Ring, Words
 from coterie.sharing import Party, Secret, Shared, shared
 
-__all__ = ["Plaintext", "in_the_clear", "whole"]
+__all__ = ["Plaintext", "in_the_clear", "whole", "whole_labels"]
 
 MEANS = {"quotient": quotient_means, "reciprocal": reciprocal_means}
 
@@ -29,6 +30,13 @@ def whole(value: Secret) -> Ints:
     held = shared(value)
     assert isinstance(held.ring, Words)
     return held.ring.signed(held.share)
+
+
+def whole_labels(labels: Secret) -> Ints:
+    """One-hot labels (n, k), of all blocks."""
+    held = labels_of(labels)
+    held.settle()
+    return np.concatenate([whole(block.held[held.name]) for block in held.blocks])
 
 
 class Plaintext(Family):
@@ -80,12 +88,12 @@ class Plaintext(Family):
     def look_up(self, index: Shared, table: NDArray[np.uint64]) -> Shared:
         return Shared(self.ring, (self.ring.reduce(table)[whole(index)],), (True,))
 
-    def label(self, rows: Secret, centers: Shared, counted: bool = False) -> Shared:  # noqa: ARG002
-        x, c = whole(rows), whole(centers)
-        scores = np.stack([((x - center) ** 2).sum(axis=1) for center in c], axis=1)
-        return in_the_clear(np.eye(len(c), dtype=np.int64)[scores.argmin(axis=1)], self.ring)
+    def label_samples(self, x: Shared, c: Shared) -> Shared:
+        rows, centers = whole(x), whole(c)
+        scores = np.stack([((rows - center) ** 2).sum(axis=1) for center in centers], axis=1)
+        return in_the_clear(np.eye(len(centers), dtype=np.int64)[scores.argmin(axis=1)], self.ring)
 
-    def arg_min(self, values: Shared) -> Shared:
+    def arg_min_of(self, values: Shared) -> Shared:
         return in_the_clear(whole(values).argmin(axis=1), self.ring)
 
     def means(self, sums: Shared, counts: Shared, old: Shared) -> Shared:
