@@ -60,7 +60,8 @@ def fitted(
         family = FAMILIES[protocol](me, task.problem)
         out = fit(family, task, block)
         out.disclosures = list(me.ledger.entries)
-        out.kept = {} if me.deals else {name: family.export(secret) for name, secret in out.kept.items()}
+        gathered = {name: family.gather(secret) for name, secret in out.kept.items()}
+        out.kept = {} if me.deals else {name: family.export(secret) for name, secret in gathered.items()}
         return out
 
     names = ("P0", *(f"P{j + 1}" for j in range(p)))

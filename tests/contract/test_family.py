@@ -144,7 +144,8 @@ class Data:
         self.table, self.words = family.table(own, layout), family.enter(own, ROWS.shape)
         self.centers, self.again = family.public(CENTERS), family.public(CENTERS)
         self.labels = family.label(self.table, self.centers)
-        self.general = Family.label(family, self.words, self.again)
+        self.laid_out = family.lay_out(self.words)
+        self.general = Family.label(family, self.laid_out, self.again)
 
 
 def labels(f: Family, data: Data):
@@ -165,23 +166,23 @@ def tally(f: Family, data: Data):
 
 
 def sums(f: Family, data: Data):
-    return f.sums(data.table, data.labels)[0], Family.sums(f, data.words, data.general)[0]
+    return f.sums(data.table, data.labels)[0], Family.sums(f, data.laid_out, data.general)[0]
 
 
 def picked(f: Family, data: Data):
-    return f.pick(data.table, [3, 0, 22]), Family.pick(f, data.words, [3, 0, 22])
+    return f.pick(data.table, [3, 0, 22]), Family.pick(f, data.laid_out, [3, 0, 22])
 
 
 def new_centers(f: Family, data: Data):
     return (
         f.new_centers(data.table, data.labels, data.centers),
-        Family.means(f, *Family.sums(f, data.words, data.general), data.again),
+        Family.means(f, *Family.sums(f, data.laid_out, data.general), data.again),
     )
 
 
 def means_of_public_counts(f: Family, data: Data):
     told = None if f.me.deals else HOT.sum(0)
-    own, general = f.sums(data.table, data.labels)[0], Family.sums(f, data.words, data.general)[0]
+    own, general = f.sums(data.table, data.labels)[0], Family.sums(f, data.laid_out, data.general)[0]
     return (
         f.means_of_public_counts(own, told, data.centers),
         Family.means_of_public_counts(f, general, told, data.again),
@@ -200,7 +201,7 @@ def movement(f: Family, data: Data):
 
 def objective(f: Family, data: Data):
     own = f.objective(*f.sums(data.table, data.labels), data.centers)
-    return own, Family.objective(f, *Family.sums(f, data.words, data.general), data.again)
+    return own, Family.objective(f, *Family.sums(f, data.laid_out, data.general), data.again)
 
 
 def any_of(f: Family, data: Data):

@@ -95,7 +95,7 @@ def test_a_tally_counts_every_set(protocol, k, n):
     sets = RowSets(RANDOM.randint(0, 4, n), np.array([[1, 1, 1, 1], [1, 0, 1, 0], [0, 0, 0, 1], [0, 0, 0, 0]]))
     x, centers = RANDOM.randint(-100, 100, (n, 1)), RANDOM.randint(-100, 100, (k, 1))
     oracle = Plaintext(None, problem)
-    expected = whole(oracle.tally(oracle.label(in_the_clear(x), in_the_clear(centers)), sets))
+    expected = whole(oracle.tally(oracle.label(oracle.lay_out(in_the_clear(x)), in_the_clear(centers)), sets))
     labels = np.abs(x - centers.T).argmin(axis=1)
     by_hand = [int(row[sets.kind_of[labels == j]].sum()) for row in sets.members for j in range(k)]
     assert expected.tolist() == by_hand

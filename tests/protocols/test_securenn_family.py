@@ -180,8 +180,9 @@ def test_labels_whatever_the_blocks(p, block_rows):
     problem = Problem(12, 3, SMALL.half, block_rows)
 
     def labelled(family, x, c):
-        hot = family.label(x, c)
-        return [hot, family.index(hot), *family.sums(x, hot)]
+        table = family.lay_out(x)
+        hot = family.label(table, c)
+        return [family.gather(hot), family.index(hot), *family.sums(table, hot)]
 
     check(p, problem, labelled, rows, centers)
     check(p, problem, lambda family, x: family.arg_min(x), rng.integers(0, 3, (12, 3)))
@@ -189,13 +190,13 @@ def test_labels_whatever_the_blocks(p, block_rows):
 
 @pytest.mark.parametrize("p", [2, 3])
 def test_labels_of_no_rows(p):
-    check(p, SMALL, lambda family, x, c: family.label(x, c), np.zeros((0, 2), int), [[1, 2], [3, 4], [5, 6]])
+    check(p, SMALL, lambda f, x, c: f.gather(f.label(f.lay_out(x), c)), np.zeros((0, 2), int), [[1, 2], [3, 4], [5, 6]])
 
 
 @pytest.mark.parametrize("p", [2, 3, 5])
 def test_picking_adding_and_public_values(p):
     rows = np.arange(-12, 12).reshape(12, 2)
-    check(p, SMALL, lambda family, x: family.pick(x, [3, 0, 11]), rows)
+    check(p, SMALL, lambda family, x: family.pick(family.lay_out(x), [3, 0, 11]), rows)
     check(p, SMALL, lambda _, x, y: x + y, rows, rows[::-1])
     check(p, SMALL, lambda family, x: x + family.public(rows), rows)
 

@@ -15,14 +15,15 @@ from typing import Any
 import numpy as np
 
 from coterie.clustering import Layout
+from coterie.protocols.blocks import Table
 from coterie.protocols.interface import Part, Problem
 from coterie.protocols.onetime import OneTime
 from coterie.protocols.onetime.bits import Literal, bit_products, products_of
-from coterie.protocols.onetime.centers import mask_centers, movement
+from coterie.protocols.onetime.centers import mask_centers, mask_of, movement
 from coterie.protocols.onetime.labelling import all_pairs, one_hot, select_words, tournament
 from coterie.protocols.onetime.means import lift, mean_times_power, open_places, reciprocal_table, truncate
 from coterie.protocols.onetime.sign import signs_of_differences
-from coterie.protocols.onetime.table import Block, Table, block_scores, block_sums, block_words, enter
+from coterie.protocols.onetime.table import Block, block_scores, block_sums, block_words
 from coterie.randomness import Streams
 from coterie.ring import Array, Words
 from coterie.sharing import Party, Shared
@@ -240,24 +241,24 @@ def cells(rows: int, p: int, d: int) -> Layout:
 def _tables(me: Party, *values: int) -> None:
     layout = cells(256, me.world.p, 6)
     for value in values:
-        enter(me, own_part(me, layout, value), layout, 128)
+        entered(me, layout, value, 128)
+
+
+def entered(me: Party, layout: Layout, value: int, block_rows: int) -> Table:
+    problem = Problem(layout.n, 2, (9,) * layout.d, block_rows)
+    return OneTime(me, problem).table(own_part(me, layout, value), layout)
 
 
 def _scores(me: Party, value: int, center: int) -> None:
-    table = _entered(me, value, 1024, 2)
-    centers = centers_of(me, np.full((256, 2), center))
+    table = entered(me, cells(1024, me.world.p, 2), value, 128)
+    mask = mask_of(centers_of(me, np.full((256, 2), center)))
     for block in table.blocks:
-        block_scores(me, table, block, centers, 8)
-
-
-def _entered(me: Party, value: int, rows: int, d: int) -> Table:
-    layout = cells(rows, me.world.p, d)
-    return enter(me, own_part(me, layout, value), layout, 128)
+        block_scores(me, block, mask, 8)
 
 
 def _words(times: int = 1) -> Callable[..., None]:
     def role(me: Party, bit: int) -> None:
-        block = Block(0, np.arange(N), (1,), N)
+        block = Block(0, np.arange(N), (1,))
         hot = bits_of(me, bit, bit)
         for _ in range(times):
             block_words(me, np.empty(0, np.uint64) if hot is None else hot, block, 2, 8)
@@ -266,10 +267,10 @@ def _words(times: int = 1) -> Callable[..., None]:
 
 
 def _sums(me: Party, value: int, bit: int) -> None:
-    table = _entered(me, value, 256, 96)
+    table = entered(me, cells(256, me.world.p, 96), value, 128)
     for block in table.blocks:
         h = rows_of(me, *(bit,) * 8, count=block.numbers)
-        block_sums(me, table, block, np.empty((8, 0), np.uint64) if h is None else h, 9, 8)
+        block_sums(me, block, np.empty((8, 0), np.uint64) if h is None else h, 96, 9, 8)
 
 
 def _places(me: Party, count: int) -> None:
@@ -384,10 +385,10 @@ def check_sums_reach_holders_only() -> None:
     layout = Layout("mixed", *owners.shape, owners=owners.tobytes())
 
     def role(me: Party) -> None:
-        table = enter(me, own_part(me, layout, 7), layout, 1024)
+        table = entered(me, layout, 7, 1024)
         for block in table.blocks:
             h = rows_of(me, 1, count=block.numbers)
-            block_sums(me, table, block, np.empty((1, 0), np.uint64) if h is None else h, 2, 8)
+            block_sums(me, block, np.empty((1, 0), np.uint64) if h is None else h, layout.d, 2, 8)
 
     ran = run(3, role)
     reached: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)

@@ -144,7 +144,7 @@ def test_a_planted_leak_is_found(leak):
 #: Who may say of an array that a fresh mask hides it, with the mask.
 MASKED = {
     "protocols/onetime/steps.py:Step.masked": "a uniform part of the step's material, which masks once",
-    "protocols/onetime/table.py:enter": "the lasting mask of an owner's cells",
+    "protocols/onetime/table.py:enter_cells": "the lasting mask of an owner's cells",
     "protocols/securenn/compare.py:private_compare": "scalars, a permutation and a share of zero, all fresh",
     "protocols/securenn/sign.py:share_convert": "its own uniform r_j",
 }

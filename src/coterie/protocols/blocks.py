@@ -1,8 +1,8 @@
 """Rows where they live: a table in blocks, and steps that go to a block by name.
 
 The rows, masks and labels of a block stay with it. What a step takes along and brings back is public or no larger than
-the centres; labels alone come back row by row, to be opened. So whoever keeps a block needs no more than the family, the
-problem and the steps that are declared here: a lane of this process, or another machine of the same organisation.
+the centres; labels alone come back row by row, to be opened. So whoever keeps a block needs the family, the problem and
+the steps that are declared here, and nothing else: a lane of this process, or another machine of the same organisation.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.errors import ProtocolError
-from coterie.protocols.interface import Holding
 from coterie.sharing import Secret
 
 __all__ = ["STEPS", "Labels", "Resident", "Table", "block_step", "cut", "labels_of", "step_name", "table_of"]
@@ -57,12 +56,12 @@ class Resident:
 
 
 class Table(Secret):
-    """The rows of all, in blocks."""
+    """The rows of all (n, d), in blocks."""
 
-    __slots__ = ("_labelled", "blocks", "holding", "number")
+    __slots__ = ("_labelled", "blocks", "shape")
 
-    def __init__(self, number: int, holding: Holding, blocks: list[Resident]) -> None:
-        self.number, self.holding, self.blocks = number, holding, blocks
+    def __init__(self, shape: tuple[int, ...], blocks: Sequence[Resident]) -> None:
+        self.shape, self.blocks = shape, blocks
         self._labelled = 0
 
     def name_labels(self) -> str:
@@ -81,7 +80,7 @@ class Labels(Secret):
         self._brought: list[Any] | None = None
 
     @property
-    def blocks(self) -> list[Resident]:
+    def blocks(self) -> Sequence[Resident]:
         return self.table.blocks
 
     def brought(self) -> list[Any]:

@@ -45,10 +45,17 @@ class Family(Primitives):
 
     def table(self, own: Ints | None, holding: Holding) -> Table:
         """The data (n, d): each owner passes its own cells, zero elsewhere."""
-        table = Table(0, holding, cut(holding.n, self.problem.block_rows))
+        table = Table((holding.n, holding.d), cut(holding.n, self.problem.block_rows))
         for block in table.blocks:
             block.held["own"] = None if own is None else own[block.rows]
         self.on_blocks(enter_rows, table.blocks, holding.d)()
+        return table
+
+    def lay_out(self, values: Shared) -> Table:
+        """A table of rows that are secret already."""
+        table = Table(values.shape, cut(values.shape[0], self.problem.block_rows))
+        for block in table.blocks:
+            block.held["rows"] = values[block.rows]
         return table
 
     def pick(self, rows: Secret, numbers: Sequence[int]) -> Shared:
@@ -69,10 +76,7 @@ class Family(Primitives):
 
     def arg_min(self, values: Shared) -> Secret:
         """The index of the least entry of each row (n,), the lowest where several are."""
-        blocks = cut(values.shape[0], self.problem.block_rows)
-        for block in blocks:
-            block.held["values"] = values[block.rows]
-        return concatenate(self.on_blocks(least_values, blocks)())
+        return concatenate(self.on_blocks(least_values, self.lay_out(values).blocks)())
 
     @metered("MatDist")
     def mat_dist(self, x: Shared, c: Shared) -> Shared:
@@ -306,7 +310,7 @@ def label_rows(family: Family, block: Resident, name: str, centers: Shared) -> N
 
 @block_step
 def least_values(family: Family, block: Resident) -> Shared:
-    return family.arg_min_of(block.held.pop("values"))
+    return family.arg_min_of(block.held["rows"])
 
 
 @block_step

@@ -12,7 +12,7 @@ from coterie.clustering.rules import Rules, round_to_grid, rules_of
 from coterie.errors import ProtocolError
 from coterie.protocols import FAMILIES, Ints, Plaintext
 from coterie.protocols.interface import Division, Problem
-from coterie.protocols.plaintext import in_the_clear, whole, whole_labels
+from coterie.protocols.plaintext import in_the_clear, whole
 from coterie.randomness import Dealing, Streams
 from coterie.sharing import Party, Secret, Shared
 from coterie.transport import Metered, World, memory_channels
@@ -36,7 +36,7 @@ class _Watched(Plaintext):
 
     def new_centers(self, rows: Secret, labels: Secret, old: Shared) -> Shared:
         made = super().new_centers(rows, labels, old)
-        self.made.append(_Made(whole_labels(labels), whole(made)))
+        self.made.append(_Made(whole(labels), whole(made)))
         return made
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import ClassVar
 
 import numpy as np
@@ -185,7 +186,7 @@ class OneTime(AdditiveWords):
 
     def table(self, own: Ints | None, holding: Holding) -> OwnTable:
         number = self.me.streams.new_value()
-        table = OwnTable(number, holding, list(blocks_of(holding, self.me.world.p, self.problem.block_rows)))
+        table = OwnTable((holding.n, holding.d), blocks_of(holding, self.me.world.p, self.problem.block_rows))
         for block in table.blocks:
             block.held["own"] = None if own is None else own[block.rows]
         sums = self.on_blocks(enter_cells, table.blocks, number, holding)()
@@ -195,10 +196,10 @@ class OneTime(AdditiveWords):
     def pick(self, rows: Secret, numbers: Sequence[int]) -> Shared:
         """What a party holds of a row is its share of it."""
         me, shape = self.me, (len(numbers), self.problem.columns)
-        picked = self.on_blocks(pick_cells, table_of(rows).blocks, tuple(numbers))()
-        return (
-            me.hollow(self.ring, shape) if me.deals else me.shared(self.ring, np.sum(picked, axis=0, dtype=np.uint64))
-        )
+        shares = self.on_blocks(pick_cells, table_of(rows).blocks, tuple(numbers))()
+        if me.deals:
+            return me.hollow(self.ring, shape)
+        return me.shared(self.ring, reduce(np.add, shares, self.ring.zeros(shape)))
 
     def label(self, rows: Secret, centers: Shared, counted: bool = False) -> Labels:
         """Starts, and does not wait: what follows runs beside it. Brings back counts, where they are wanted."""
@@ -220,7 +221,7 @@ class OneTime(AdditiveWords):
         held, k = labels_of(labels), self.problem.clusters
         names = np.arange(k) if called is None else called
         width = _width(k - 1 if called is None else k)
-        return self._binary(self._of_labels(index_cells, held, names, width), held.blocks, held.table.holding.n, width)
+        return self._binary(self._of_labels(index_cells, held, names, width), held.blocks, held.table.shape[0], width)
 
     def _binary(self, found: list[Bits], blocks: Sequence[Resident], n: int, width: int) -> Binary:
         out = self.me.hollow(BITS, (n, width)).share
@@ -233,7 +234,7 @@ class OneTime(AdditiveWords):
     def gather(self, value: Secret) -> Shared:
         if isinstance(value, Labels):
             k = self.problem.clusters
-            bits = self._binary(self._of_labels(hand_over_cells, value), value.blocks, value.table.holding.n, k)
+            bits = self._binary(self._of_labels(hand_over_cells, value), value.blocks, value.table.shape[0], k)
             return Shared(BITS, bits.shares, bits.adds)
         return super().gather(value)
 
@@ -245,7 +246,7 @@ class OneTime(AdditiveWords):
         counted = np.zeros((1, k), np.uint64)
         for part in self._counted(held) if k > 1 else []:
             counted[0, :-1] += part
-        return self._last_from_others(counted, np.array([held.table.holding.n])).reshape(k)
+        return self._last_from_others(counted, np.array([held.table.shape[0]])).reshape(k)
 
     def _counted(self, held: Labels) -> list[Bulk]:
         """How many rows of each block each cluster but the last has; from the labelling, if it has counted."""
@@ -278,7 +279,7 @@ class OneTime(AdditiveWords):
 
     def _start_sums(self, table: OwnTable, labels: Labels) -> Callable[[], Shared]:
         """[T] (k, d) modulo 2^u, the last cluster's from the others and the sum of all rows."""
-        k, u, d = self.problem.clusters, Words(self.sum_width), table.holding.d
+        k, u, d = self.problem.clusters, Words(self.sum_width), table.shape[1]
         wait = self.on_blocks(sum_cells, table.blocks, labels.name, d) if k > 1 else (lambda: [])
 
         def gather() -> Shared:

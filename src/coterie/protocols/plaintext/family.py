@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Concatenate
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.protocols.blocks import labels_of
+from coterie.protocols.blocks import Labels, Resident
 from coterie.protocols.interface import WORDS, Division, Ints, Part, Problem, Seats
 from coterie.protocols.numerics import quotient_means, reciprocal_means, truncated
-from coterie.protocols.steps import Family
+from coterie.protocols.steps import Brought, Family, Given
 from coterie.ring import Ring, Words
 from coterie.sharing import Party, Secret, Shared, shared
 
-__all__ = ["Plaintext", "in_the_clear", "whole", "whole_labels"]
+__all__ = ["Plaintext", "in_the_clear", "whole"]
 
 MEANS = {"quotient": quotient_means, "reciprocal": reciprocal_means}
 
@@ -26,17 +26,13 @@ def in_the_clear(values: NDArray[np.int64], ring: Ring = WORDS) -> Shared:
 
 
 def whole(value: Secret) -> Ints:
-    """What stands in the place of a secret."""
+    """What stands in the place of a secret; of labels, of all their blocks."""
+    if isinstance(value, Labels):
+        value.settle()
+        return np.concatenate([whole(block.held[value.name]) for block in value.blocks])
     held = shared(value)
     assert isinstance(held.ring, Words)
     return held.ring.signed(held.share)
-
-
-def whole_labels(labels: Secret) -> Ints:
-    """One-hot labels (n, k), of all blocks."""
-    held = labels_of(labels)
-    held.settle()
-    return np.concatenate([whole(block.held[held.name]) for block in held.blocks])
 
 
 class Plaintext(Family):
@@ -53,6 +49,17 @@ class Plaintext(Family):
     ) -> None:
         super().__init__(me, problem, ring)
         self._divisions = divisions or self.divisions
+
+    def on_blocks(
+        self,
+        step: Callable[Concatenate[Any, Any, Given], Brought],
+        blocks: Sequence[Resident],
+        *given: Given.args,
+        **named: Given.kwargs,
+    ) -> Callable[[], list[Brought]]:
+        """Here and now: the oracle needs no lanes."""
+        brought = [step(self, block, *given, **named) for block in blocks]
+        return lambda: brought
 
     @classmethod
     def seats(cls, owners: int) -> Seats:  # noqa: ARG003
