@@ -1,0 +1,173 @@
+"""Blocks that live elsewhere: steps go there by name, with what can be written down, and rows stay."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+import coterie
+from coterie.clustering import Layout
+from coterie.errors import ProtocolError
+from coterie.protocols.blocks import STEPS, block_step, step_name
+from coterie.protocols.interface import RowSets
+from coterie.protocols.onetime.centers import CenterMask
+from coterie.protocols.steps import Family
+from coterie.ring import Words
+from coterie.runtime.oracle import run_oracle
+from coterie.sharing import Shared
+from tests.clustering.comparison import task_and_table
+from tests.contract import families
+
+#: The steps that bring labels back, row by row: to be opened to whom they belong, or kept by this party.
+OF_LABELS = {"index_rows", "least_values", "hand_over", "index_cells", "least_cells", "hand_over_cells"}
+DATA = {one.__name__: one for one in (CenterMask, RowSets)}
+K, D = 3, 2
+ROWS = np.random.RandomState(5).normal(0, 1, (150, D)) + np.repeat([[0, 0], [9, 9], [-9, 9]], 50, axis=0)
+
+
+def written(value: Any) -> Any:
+    """Numbers, texts and arrays, as they would travel."""
+    match value:
+        case np.ndarray():
+            return ["array", value.dtype.str, list(value.shape), b"" if value.dtype.itemsize == 0 else value.tobytes()]
+        case Shared():
+            assert isinstance(value.ring, Words)
+            return ["shared", value.ring.width, [written(share) for share in value.shares], list(value.adds)]
+        case CenterMask() | RowSets():
+            fields = [written(getattr(value, field.name)) for field in dataclasses.fields(value)]
+            return ["data", type(value).__name__, fields]
+        case Layout():
+            return ["layout", msgspec.msgpack.encode(value)]
+        case tuple():
+            return ["tuple", [written(one) for one in value]]
+        case int() | str() | bool() | None:
+            return ["plain", value]
+    raise AssertionError(f"a step takes along, or brings back, a {type(value).__name__}")
+
+
+def read(value: Any) -> Any:
+    match value:
+        case ["array", dtype, shape, data]:
+            return np.frombuffer(bytearray(data), dtype).reshape(shape) if data else np.empty(shape, dtype)
+        case ["shared", width, shares, adds]:
+            return Shared(Words(width), tuple(map(read, shares)), tuple(adds))
+        case ["data", name, fields]:
+            return DATA[name](*map(read, fields))
+        case ["layout", data]:
+            return msgspec.msgpack.decode(data, type=Layout)
+        case ["tuple", values]:
+            return tuple(map(read, values))
+        case ["plain", value]:
+            return value
+    raise AssertionError("unknown")
+
+
+def secrets(value: Any) -> list[int]:
+    """The sizes of all arrays that are, or may be, shares."""
+    match value:
+        case np.ndarray():
+            return [value.size]
+        case Shared():
+            return [share.size for share in value.shares]
+        case CenterMask():
+            return [value.f.size, value.b.size, value.squares.size]
+        case tuple():
+            return [size for one in value for size in secrets(one)]
+    return []
+
+
+def elsewhere(family: Family, step: Any, blocks: Any, *given: Any) -> Any:
+    """As `on_blocks`, for blocks that are reached by bytes alone."""
+    name = step_name(step)
+    order = msgspec.msgpack.encode([name, [written(one) for one in given]])
+    most = 2 * K * (D + 4)
+
+    def work(me: Any, b: int) -> bytes:
+        called, arguments = msgspec.msgpack.decode(order)
+        values = [read(one) for one in arguments]
+        assert all(size <= most for one in values for size in secrets(one)), f"{name} takes too much along"
+        found = STEPS[called](family.at(me), blocks[b], *values)
+        limit = most if called.rpartition(".")[2] not in OF_LABELS else len(blocks[b].rows) * K
+        assert all(size <= limit for size in secrets(found)), f"{name} brings rows back"
+        return msgspec.msgpack.encode(written(found))
+
+    wait = family.me.in_blocks(len(blocks), work)
+    return lambda: [read(msgspec.msgpack.decode(one)) for one in wait()]
+
+
+def assert_equals_oracle(model: coterie.SecureKMeans, blocks: list) -> None:
+    task, table = task_and_table(model, blocks)
+    expected = run_oracle(task, table)
+    assert model.labels_.tolist() == expected.labels.tolist()
+    assert (model.n_iter_, model.inertia_) == (expected.n_iter, expected.inertia)
+    if expected.suppressed is not None:
+        assert model.suppressed_.tolist() == expected.suppressed.tolist()
+
+
+@pytest.fixture
+def far(monkeypatch):
+    monkeypatch.setattr(Family, "on_blocks", elsewhere)
+    monkeypatch.setitem(coterie.protocols.FAMILIES, "replicated", families.Replicated)
+
+
+@pytest.mark.parametrize("lanes", [0, 2])
+@pytest.mark.parametrize("least", [1, 5])
+@pytest.mark.parametrize("way", ["horizontal", "vertical", "mixed"])
+@pytest.mark.parametrize("protocol", ["onetime", "securenn"])
+def test_a_fit_is_the_same_wherever_its_blocks_live(far, protocol, way, least, lanes):
+    model = coterie.SecureKMeans(
+        K, protocol=protocol, partition=way, least_cluster_size=least, random_state=1, max_iter=4,
+        plan={"block_rows": 64, "lanes": lanes}, n_init=2 if lanes else 1,
+    )  # fmt: skip
+    blocks = coterie.data.split(ROWS, way, 2)
+    assert_equals_oracle(model.fit_parties(blocks), blocks)
+
+
+def test_of_a_family_that_others_have_written(far):
+    model = coterie.SecureKMeans(K, protocol="replicated", random_state=1, max_iter=2)
+    blocks = coterie.data.split(ROWS[:60], "horizontal", 3)
+    assert_equals_oracle(model.fit_parties(blocks), blocks)
+
+
+def test_revealed_labels(far):
+    model = coterie.SecureKMeans(K, partition="vertical", labels="revealed", random_state=1, max_iter=4)
+    blocks = coterie.data.split(ROWS, "vertical", 2)
+    assert_equals_oracle(model.fit_parties(blocks), blocks)
+
+
+def test_a_step_that_brings_rows_back_is_found(far, monkeypatch):
+    """Planted: instead of the rows that are asked for, all of a block."""
+    from coterie.protocols.onetime import family as module
+
+    def pick_cells(family, block, numbers):
+        return np.zeros((len(block.rows), D), np.uint64)
+
+    pick_cells.__module__, pick_cells.__qualname__ = module.pick_cells.__module__, "pick_cells"
+    monkeypatch.setitem(STEPS, step_name(pick_cells), pick_cells)
+    monkeypatch.setattr(module, "pick_cells", pick_cells)
+    with pytest.raises(coterie.errors.PartyFailed, match="pick_cells brings rows back"):
+        coterie.SecureKMeans(K, random_state=1).fit_parties(coterie.data.split(ROWS, "horizontal", 2))
+
+
+def test_only_what_is_declared_goes_to_a_block():
+    def stray(family, block):
+        return block.held
+
+    with pytest.raises(ProtocolError, match="stray is not declared as a step on a block"):
+        Family.on_blocks(None, stray, [])
+    assert block_step(stray) is stray
+    assert STEPS.pop(step_name(stray)) is stray
+
+
+def test_a_block_shows_nothing_and_cannot_be_pickled():
+    import pickle
+
+    block = coterie.protocols.blocks.Resident(3, np.arange(4))
+    block.held["rows"] = "a secret"
+    assert repr(block) == "<Resident 3>"
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps(block)
