@@ -170,7 +170,7 @@ PLANTED = {
     ),
     "labels under another name": (
         "label",
-        lambda family, result: family.open(result, family.me.world.owners, "debugging", "planted"),
+        lambda family, result: family.open(family.gather(result), family.me.world.owners, "debugging", "planted"),
     ),
     "centres to the helper": ("means", lambda family, result: family.open(result, [0], "centers", "planted")),
     "centres before the end": (
