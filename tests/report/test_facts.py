@@ -19,7 +19,7 @@ def test_facts_show_no_result_when_printed():
 
 def test_roles_by_hand():
     facts = by_hand()
-    assert (facts.p, facts.d, facts.helper, facts.parties) == (2, 3, "depot", ["alice", "bob"])
+    assert (facts.p, facts.d, facts.roles.dealer, facts.parties) == (2, 3, "depot", ["alice", "bob"])
     assert facts.by_tolerance
     assert not by_hand(n_iter=300).by_tolerance
 

@@ -168,6 +168,6 @@ def _plain(point: Point) -> Iterator[tuple[str, Any]]:
 
 
 def newest_common(held: list[list[Mark]]) -> Mark | None:
-    """The checkpoint furthest along that every data party holds."""
+    """The checkpoint furthest along that all of these hold."""
     common = set(held[0]).intersection(*held[1:]) if held else set()
     return max(common, key=lambda mark: mark.progress, default=None)

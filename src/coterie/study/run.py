@@ -114,7 +114,7 @@ def _taken_up(agreed: Agreed, checkpoints: Checkpoints, own: list[Mark], voice: 
             checkpoints.clear()
         return None
     point = Point(mark.start, mark.iteration)
-    if mark in own:  # the helper can do without
+    if mark in own:  # whoever deals can do without
         point, terms = checkpoints.load(mark)
         if terms != agreed.terms:
             raise StudyError(

@@ -187,7 +187,7 @@ def _telling_why(talk: Channel, ready: Ready, goes_on: Callable[[], str]) -> Ite
         yield
     except BaseException as error:
         peer = error.peer if isinstance(error, TransportError) else ""
-        names = ready.study.names
+        names = talk.world.names
         talk.abort(names.index(peer) if peer in names else ready.rank, type(error).__name__)
         if isinstance(error, InputError) and not isinstance(error, DataError):  # a full disk, say
             _say_what_next(error, goes_on())
@@ -296,7 +296,7 @@ def everybody_is_done(talk: Channel, ready: Ready, audit: Audit) -> None:
         talk.post(other, letter)
     heads = {}
     for other in talk.world.peers(talk.rank):
-        one = ready.study.everybody[other]
+        one = ready.study.at_rank(other)
         heads[one.name] = check_head(read_letter(talk.collect(other), Finished, one.name, "last letter").head, one)
     audit.record("ready", heads=heads)
 
