@@ -66,8 +66,8 @@ def test_each_rule_is_named(study, policy, options, rule, wanted):
 def test_a_protocol_family_must_be_named(study):
     said = refused(Policy(1, protocols=("onetime",)), study(protocol="securenn"))
     assert said == (
-        "policy.toml: the rule `protocols` allows 'onetime'; the study asks for 'securenn'. If you accept it, write into "
-        'the policy (policy.toml beside the key, or --policy FILE): protocols = ["onetime", "securenn"]'
+        "policy.toml: the rule `protocols` allows 'onetime'; the study asks for 'securenn'. If you accept it, write "
+        'into the policy (policy.toml beside the key, or --policy FILE): protocols = ["onetime", "securenn"]'
     )
     assert "allows nothing; the study asks for 'onetime'" in refused(Policy(1, protocols=()), study())
 
