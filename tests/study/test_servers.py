@@ -27,7 +27,8 @@ from tests.study.walk import Cast, coterie
 
 LEAST, K = 3, 3
 NAMES = ("a", "b", "c", "d", "e")
-X = np.random.RandomState(0).normal(size=(30, 5)) + np.tile(np.random.RandomState(5).normal(0, 6, (K, 5)), (10, 1))
+#: Rows from which Lloyd's algorithm takes more iterations than it is allowed.
+X = np.random.RandomState(0).uniform(-20, 20, (30, 5))
 IDS = np.array([f"{i:03d}" for i in range(len(X))])
 ASKED = (
     *("--protocol", "replicated", "--clusters", K, "--columns", ",".join(NAMES), "--tol", 0, "--max-iter", 3),
@@ -39,11 +40,6 @@ WORLDS = {
     "two and a server without data": (("alice", "bob"), ("alice", "bob", "depot")),
     "five of whom three serve": (("alice", "bob", "carol", "dora", "eve"), ("eve", "bob", "dora")),
     "three of whom two serve": (("alice", "bob", "carol"), ("depot", "alice", "carol")),
-}
-IDLE = {
-    "three who own and serve": (),
-    "five of whom three serve": ("alice", "carol"),
-    "three of whom two serve": ("bob",),
 }
 
 
@@ -135,7 +131,7 @@ def check_results(cast: Cast, folder: str = "results") -> None:
         assert cast.at(name, folder, "report.html").read_text() == repr(oracle.inertia)
         own = task.layout.own_columns(rank)
         if task.centers == "revealed":
-            assert model["centers"] == centers[:, own].tolist()
+            assert model["centers"] == oracle.centers[:, own].tolist()
         else:
             assert model["centers"] is None
             assert "centers.csv" not in has
@@ -195,7 +191,7 @@ def test_it_goes_on_where_it_was(company, way):
     odd = company.names[0]
     ended = company.take_part(voices={odd: Stopped()})
     assert all(isinstance(one, Exception) for one in ended.values()), ended
-    assert "start it again, all of you: it goes on after iteration" in str(ended[company.names[1]])
+    assert "start it again, all of you: it goes on" in str(ended[company.names[1]])
     company.run()
     check_results(company)
     check_logs(company)

@@ -20,7 +20,7 @@ from coterie.sharing import Party
 from coterie.study.agreement import Study
 from coterie.study.audit import Audit
 from coterie.study.budget import Budget, commitment
-from coterie.study.checkpoint import Checkpoints, Mark
+from coterie.study.checkpoint import KEPT, Checkpoints, Mark
 from coterie.study.drafts import folder_for
 from coterie.study.files import canonical
 from coterie.study.handshake import Agreed, Greeting, greeting
@@ -162,13 +162,13 @@ class _Progress(Watch):
 
     def finished(self, point: Callable[[], Point]) -> None:
         if not self.agreed.replayed:
-            self.end = self._save(point())
+            self.end = self._save(point(), KEPT + 1)  # an owner who does not serve may be ahead of the servers
             everybody_has_saved(self.talk)
             self.checkpoints.keep(self.end)
 
-    def _save(self, point: Point) -> Mark:
+    def _save(self, point: Point, kept: int = KEPT) -> Mark:
         session = self.agreed.world.session.hex()
-        return self.checkpoints.save(self.agreed.run, session, self.agreed.epoch, point, self.agreed.terms)
+        return self.checkpoints.save(self.agreed.run, session, self.agreed.epoch, point, self.agreed.terms, kept)
 
 
 def check_state(folder: Path) -> None:
