@@ -42,6 +42,11 @@ class Roles(msgspec.Struct, frozen=True):
         return set(self.servers) == set(self.owners)
 
     @property
+    def keeper(self) -> str:
+        """What somebody who holds shares is called."""
+        return "party" if self.owners_serve else "server"
+
+    @property
     def all_own(self) -> bool:
         """Does everybody who computes bring data?"""
         return set(self.servers) <= set(self.owners)

@@ -202,7 +202,8 @@ def test_it_goes_on_where_it_was(company, way):
     check_results(company, "again")
 
 
-def test_svk_means_and_counts(tmp_path):
+def test_labels_of_every_iteration(tmp_path):
+    """SVK-means."""
     with gathered(tmp_path, "five of whom three serve") as cast:
         cast.policies(least_cluster_size=1, protocols=["replicated"])
         agree(cast, *by_columns(cast), "--labels", "revealed")
@@ -276,6 +277,8 @@ def test_machines_get_the_same(tmp_path):
             ("alice", "data party and server"),
             ("bob", "data party and server"),
         ]
+        found = coterie("preflight", cast.study_file("depot"), "--key", cast.key("depot"))
+        assert (found.code, "signatures: of depot, alice, bob" in found.out) == (0, True), found.err
         refused = coterie(*cast.arguments("depot", "run", "--data", "some.csv"))
         assert (refused.code, "depot is a server that holds no data; leave --data out" in refused.err) == (2, True)
 

@@ -141,8 +141,7 @@ def _nobody(terms: Terms, roles: Roles) -> list[str]:
     if terms.partition == "vertical" and terms.centers == "revealed":
         nobody.append("The centres in a column, except for the party that holds the column.")
     if terms.centers == "shared":
-        keeper = "party" if roles.owners_serve else "server"
-        nobody.append(f"The centres: each {keeper} keeps a share, which alone is a random number.")
+        nobody.append(f"The centres: each {roles.keeper} keeps a share, which alone is a random number.")
     if terms.ruled:
         kept = "; in the shares that are kept, a copy of an open one stands in its place" * (terms.centers == "shared")
         nobody.append(f"The centre of a closed cluster{kept}.")

@@ -66,7 +66,7 @@ def state_disclosures(study: Study) -> list[str]:
             filled = line.format(
                 who=f"{who} and {roles.dealer}" if roles.dealer in items[key].to else who,
                 all="all of them" if roles.all_own else "all parties",
-                keeper="party" if roles.owners_serve else "server",
+                keeper=roles.keeper,
             )
             lines.append(filled)
     included = "" if roles.dealer is None else f", {roles.dealer} included,"
