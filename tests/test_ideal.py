@@ -143,6 +143,19 @@ def test_a_world_without_a_dealer_has_none_in_its_words():
     assert "None" not in said
 
 
+def test_a_server_that_has_seen_sizes_is_not_told_that_it_learns_none():
+    made = promises(Terms(partition="horizontal", counts="revealed"), SERVERS)
+    assert made.at_end["carol"] == ["Nothing: no centre, no label, no inertia, and not which clusters are closed."]
+    assert "In every iteration, alice, bob and carol learn how many rows each cluster has in all." in made.during
+    assert "The sizes of the clusters, over all parties' rows." in made.at_end["dora"]
+
+
+def test_who_keeps_shares_is_called_so():
+    for roles, keeper in ((TODAY, "party"), (Roles(PARTIES, PARTIES), "party"), (SERVERS, "server")):
+        made = promises(Terms(partition="horizontal", centers="shared"), roles)
+        assert f"The centres: each {keeper} keeps a share, which alone is a random number." in made.nobody
+
+
 # -- the check of the log --------------------------------------------------------------------------------------------
 
 GROUPS = {"row": [("2 rows", (0,)), ("3 rows", (1, 2))], "column": [("x, y", (0, 1, 2))]}

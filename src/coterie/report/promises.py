@@ -68,7 +68,8 @@ def _at_end(name: str, items: tuple[Learnt, ...], terms: Terms, roles: Roles) ->
     ]
     if name in roles.owners:
         return found
-    none = "no centre, no label, no size, no inertia"
+    knows_sizes = terms.counts == "revealed" and name in roles.servers  # from the iterations
+    none = "no centre, no label, no inertia" if knows_sizes else "no centre, no label, no size, no inertia"
     return [*found, f"Nothing else: {none}."] if found else [f"Nothing: {none}, and not which clusters are closed."]
 
 

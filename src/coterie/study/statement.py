@@ -95,14 +95,14 @@ def _state_trust(study: Study) -> list[str]:
 
 def state_output_rules(study: Study) -> list[str]:
     """Which clusters are opened, as the file says it."""
-    shown = study.disclosures
+    shown, learners = study.disclosures, "Parties" if study.roles.all_own else "Parties and servers"
     vertical = study.clustering.partition == "vertical"
     least = shown.least_cluster_size
     said = [
         f"The least cluster size is the largest that the study ({least if least > 1 else 'which names none'}) or a "
         "party's policy (10 unless it says otherwise) asks for. A cluster with fewer rows, when its centre was made or "
         "in the end, stays closed: no centre; its rows are labelled by the nearest open centre (-1 if all clusters are "
-        "closed; then there is no inertia, either). Parties learn which clusters are closed, and not why."
+        f"closed; then there is no inertia, either). {learners} learn which clusters are closed, and not why."
     ]
     if vertical:
         said.append(
