@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 from coterie.clustering import Outcome, Task
-from coterie.errors import Interrupted, PolicyError, StudyError
+from coterie.errors import InputError, Interrupted, PolicyError, StudyError
 from coterie.protocols import FAMILIES
 from coterie.protocols.plaintext import whole
 from coterie.ring import Words
 from coterie.runtime.oracle import run_oracle
+from coterie.study.audit import Audit
 from coterie.study.handshake import _task, greeting
 from coterie.study.predict import predict_rows
 from coterie.study.run import run_study
@@ -232,6 +233,29 @@ def test_unequal_ids_are_found_without_a_helper(tmp_path):
         cast.give("bob", id=[f"x{i}" for i in range(len(X))], **{NAMES[l]: X[:, l] for l in columns_of(cast)["bob"]})
         for error in cast.take_part().values():
             assert "the parties do not all hold the same ids" in str(error)
+
+
+@pytest.mark.parametrize("which", [0, -1])
+def test_nothing_is_opened_before_everybody_has_logged_it(company, monkeypatch, which):
+    """Two servers could open a value by themselves: they wait for the third, and for those who do not serve."""
+    agree(company)
+    odd, tried, genuine, record = company.names[which], set(), Replicated.bring_together, Audit.record
+
+    def watched(family, value, parts, what):
+        tried.add(what)
+        return genuine(family, value, parts, what)
+
+    def full(audit, event, **fields):
+        if (event, fields.get("what"), audit.path.parent.name) == ("opening", "centers", odd):
+            raise InputError("the disk is full")
+        return record(audit, event, **fields)
+
+    monkeypatch.setattr(Replicated, "bring_together", watched)
+    monkeypatch.setattr(Audit, "record", full)
+    ended = company.take_part()
+    assert all(isinstance(one, Exception) for one in ended.values()), ended
+    assert "suppression bits" in tried
+    assert "centers" not in tried
 
 
 # -- what it says ------------------------------------------------------------------------------------------
