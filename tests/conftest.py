@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 
-# A shell that starts a job in the background has it ignore SIGINT, and so do all its children. Tests of interrupts need
-# the signal, however they were started.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell that starts a job in the background has it ignore SIGINT, and nohup has it ignore SIGHUP; so do all its
+# children. Tests of interrupts need the signals, however they were started.
+for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, handler)

@@ -17,7 +17,8 @@ from coterie.cli import progress
 from coterie.cli.app import HELP
 from coterie.study.agreement import study_hash
 from coterie.study.prepare import prepare
-from coterie.study.session import Voice, meeting_of
+from coterie.study.session import meeting_of
+from coterie.study.voice import Voice
 from coterie.transport.certificates import create_credentials
 from tests.study.walk import SMALL, Cast, Said, coterie
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from coterie.study.run import run_study
-from coterie.study.session import Voice
+from coterie.study.voice import Voice
 from tests.fuzz.material import give_data
 from tests.study.walk import SMALL, Cast
 

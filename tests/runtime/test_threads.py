@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from coterie.errors import InputError, MaterialReused, PartyFailed, PeerLost, WrongType
-from coterie.runtime.threads import attributed, root_cause, run_role, run_threads
+from coterie.runtime.threads import attributed, role_at, root_cause, run_threads
 from coterie.transport import Recording, memory_channels
 from tests.support import SeededEntropy, world
 from tests.transport.network import attempt
@@ -166,9 +166,12 @@ def test_an_interrupted_run_ends():
 
 def test_a_role_s_channel_is_closed_in_the_end():
     zero, one = memory_channels(world(1))
-    attempt(
-        *(lambda channel=channel: run_role(channel, SeededEntropy(0, 0), lambda me: None) for channel in (zero, one))
-    )
+
+    def take_part(channel):
+        with role_at(channel, SeededEntropy(0, 0)):
+            pass
+
+    attempt(lambda: take_part(zero), lambda: take_part(one))
     with pytest.raises(PeerLost):
         one.send(0, WORDS)
 
@@ -185,8 +188,9 @@ def test_who_fails_tells_the_others_whom_it_blames(error, texts):
     """Seen by P0, who is not a role here but looks at the wire."""
     channels = memory_channels(world(2))
 
-    def blame(me):
-        raise error
+    def blame():
+        with role_at(channels[1], SeededEntropy(0, 1)):
+            raise error
 
     def watch(rank):
         me = channels[rank]
@@ -197,7 +201,7 @@ def test_who_fails_tells_the_others_whom_it_blames(error, texts):
             me.receive(1, np.uint64, (4,))
         return str(caught.value)
 
-    done = attempt(lambda: run_role(channels[1], SeededEntropy(0, 1), blame), lambda: watch(0), lambda: watch(2))
+    done = attempt(blame, lambda: watch(0), lambda: watch(2))
     assert done[0].exception() is error
     for watching, text in zip(done[1:], texts, strict=True):
         assert text in watching.result()

@@ -32,7 +32,7 @@ SENDERS: dict[tuple[str, str], str] = {
     ("protocols/onetime/steps.py:Step.send", "send"): "the helper deals a correction",
     # Around the protocols: where roles agree what to run, and end.
     ("runtime/threads.py", "abort"): "a role that stops says so, with the name of the error's type",
-    ("study/session.py", "abort"): "a role that stops says so, with the name of the error's type",
+    ("study/endings.py", "abort"): "a role that stops says so, with the name of the error's type",
     ("study/session.py", "post"): "everybody says that it is done",
     ("study/openings.py:Openings._confirm", "post"): "the helper has logged an opening: a fixed word",
     ("study/openings.py:everybody_has_saved", "post"): "the last checkpoint is kept: a fixed word",

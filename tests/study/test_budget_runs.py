@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from coterie.errors import PolicyError
-from coterie.study import handshake, session
+from coterie.study import endings, handshake
 from coterie.study.audit import verify_audit
 from coterie.study.predict import predict_rows
 from coterie.study.run import run_study
@@ -35,7 +35,7 @@ def refused(cast: Cast, name: str, monkeypatch, act=run_study, **changes) -> str
     with monkeypatch.context() as patch:
         for opener in ("socket", "create_server", "create_connection"):
             patch.setattr(socket, opener, lambda *a, **k: pytest.fail("a socket was opened"))
-        patch.setattr(session, "decline", lambda *given: None)  # the others are told: a test of its own
+        patch.setattr(endings, "decline", lambda *given: None)  # the others are told: a test of its own
         with pytest.raises(PolicyError) as caught:
             act(cast.orders(name, **changes))
     assert caught.value.exit_code == 5

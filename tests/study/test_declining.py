@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from coterie.errors import DataError, InputError, PeerLost, PolicyError, StudyError
-from coterie.study import session
+from coterie.study import endings
 from coterie.study.predict import predict_rows
 from coterie.study.run import run_study
-from coterie.study.session import Voice
+from coterie.study.voice import Voice
 from tests.study.walk import SMALL
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
@@ -30,7 +30,7 @@ def ready(cast):
 def told(monkeypatch):
     """What is said to the others, in place of saying it."""
     calls = []
-    monkeypatch.setattr(session, "decline", lambda *given: calls.append(given))
+    monkeypatch.setattr(endings, "decline", lambda *given: calls.append(given))
     monkeypatch.setattr("socket.create_server", lambda *a, **k: pytest.fail("a socket was opened"))
     return calls
 
@@ -67,7 +67,7 @@ def test_others_who_cannot_be_told_do_not_hide_the_error(ready, monkeypatch):
     def fail(*given):
         raise OSError("no network")
 
-    monkeypatch.setattr(session, "decline", fail)
+    monkeypatch.setattr(endings, "decline", fail)
     ready.policy("alice", centers=["revealed"])
     refused(run_study, ready.orders("alice"), PolicyError)
 

@@ -13,7 +13,7 @@ from coterie.study import run
 from coterie.study.agreement import study_hash
 from coterie.study.audit import verify_audit
 from coterie.study.checkpoint import Checkpoints
-from coterie.study.session import Voice
+from coterie.study.voice import Voice
 from tests.study.walk import SMALL, Cast
 
 pytestmark = pytest.mark.usefixtures("no_pictures")

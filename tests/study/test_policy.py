@@ -12,7 +12,7 @@ import pytest
 import tomli_w
 
 from coterie.errors import PolicyError
-from coterie.study import session
+from coterie.study import endings
 from coterie.study.identity import create_identity
 from coterie.study.policy import Policy, check_least, check_policy, check_rows, load_policy
 from coterie.study.prepare import prepare
@@ -164,7 +164,7 @@ def no_network(monkeypatch):
 
     for name in ("socket", "create_server", "create_connection"):
         monkeypatch.setattr(socket, name, refuse)
-    monkeypatch.setattr(session, "decline", lambda *given: None)  # the others are told: a test of its own
+    monkeypatch.setattr(endings, "decline", lambda *given: None)  # the others are told: a test of its own
     yield tried
     assert not tried
 

@@ -22,7 +22,7 @@ from coterie.study.audit import Audit
 from coterie.study.handshake import _task, greeting
 from coterie.study.predict import predict_rows
 from coterie.study.run import run_study
-from coterie.study.session import Voice
+from coterie.study.voice import Voice
 from tests.contract.replicated import Replicated
 from tests.study.walk import Cast, coterie
 

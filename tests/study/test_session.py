@@ -17,9 +17,10 @@ from coterie.study.agreement import study_hash
 from coterie.study.predict import predict_rows
 from coterie.study.prepare import prepare
 from coterie.study.run import run_study
-from coterie.study.session import Voice, meeting_of
+from coterie.study.session import meeting_of
 from coterie.study.statement import state_disclosures
 from coterie.study.study_file import write_study
+from coterie.study.voice import Voice
 from tests.study.walk import BRIEF, SMALL, Cast, coterie
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
@@ -182,12 +183,16 @@ def all_wait_in_vain(cast: Cast, odd: str) -> None:
 
     voices = {name: Waits() for name in cast.names}
     ended = cast.take_part(voices=voices, wait=10.0)
+    first = [error for error in ended.values() if isinstance(error, PeerUnreachable)]
+    assert first, ended
     for name, error in ended.items():
-        assert isinstance(error, PeerUnreachable), ended
-        assert error.exit_code == 6
         strange = [other for other in cast.names if (other == odd) != (name == odd)]
         assert error.peer in strange
-        assert "takes part in another study" in str(error), ended
+        if error in first:
+            assert error.exit_code == 6
+            assert "takes part in another study" in str(error), ended
+        else:
+            assert "reports PeerUnreachable" in str(error), ended  # one who gave up a little earlier told the others
         assert voices[name].seen >= {f"{other} (takes part in another study)" for other in strange}
 
 

@@ -38,8 +38,8 @@ from coterie.study.audit import verify_audit
 from coterie.study.predict import predict_rows
 from coterie.study.prepare import Orders
 from coterie.study.run import run_study
-from coterie.study.session import Voice
 from coterie.study.study_file import load_study
+from coterie.study.voice import Voice
 
 __all__ = ["BRIEF", "SMALL", "Cast", "Said", "coterie", "free_addresses", "read_parquet", "wait_until"]
 

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from coterie.cli.console import Console
 from coterie.report.formats import format_bytes, format_duration
-from coterie.study.session import Voice
+from coterie.study.voice import Voice
 
 __all__ = ["Progress"]
 

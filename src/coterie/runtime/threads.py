@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from coterie.errors import CoterieError, PartyFailed, TransportError
@@ -13,23 +14,24 @@ from coterie.randomness import Entropy, SystemEntropy
 from coterie.sharing import Party, join
 from coterie.transport import Channel, World, memory_channels
 
-__all__ = ["attributed", "root_cause", "run_role", "run_threads"]
+__all__ = ["attributed", "role_at", "root_cause", "run_threads"]
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
-def run_role(channel: Channel, entropy: Entropy, role: Callable[[Party], T], lanes: Sequence[Channel] = ()) -> T:
-    """Run one role to its end. Whatever happens, the others hear of it and all channels are closed."""
+@contextlib.contextmanager
+def role_at(channel: Channel, entropy: Entropy, lanes: Sequence[Channel] = ()) -> Iterator[Party]:
+    """One role, to its end. Whatever happens inside, the others hear of it and all channels are closed."""
     workers, name = None, channel.world.names[channel.rank]
     log.debug("%s begins, with %d lanes", name, len(lanes))
     try:
         me = join(channel, entropy, lanes)
         workers = me.workers
-        result = role(me)
+        yield me
     except BaseException as error:
         culprit = channel.rank
-        if isinstance(error, TransportError) and error.peer in channel.world.names:
+        if isinstance(error, TransportError) and error.peer in channel.world.everybody:
             culprit = channel.world.names.index(error.peer)
         log.warning("%s stops: %s because of %s", name, type(error).__name__, channel.world.names[culprit])
         endings = [
@@ -43,7 +45,6 @@ def run_role(channel: Channel, entropy: Entropy, role: Callable[[Party], T], lan
     else:
         _close((channel, *lanes))
         log.debug("%s is done", name)
-        return result
     finally:
         if workers is not None:
             workers.shutdown()
@@ -86,7 +87,8 @@ def run_threads(
         source = entropy(rank) if entropy else SystemEntropy()
         channel, *others = (channels[world.ranks.index(rank)] for channels in by_lane)
         try:
-            results[rank] = run_role(channel, source, role, others)
+            with role_at(channel, source, others) as me:
+                results[rank] = role(me)
         except BaseException as error:  # reaches the caller below
             errors[rank] = error
 

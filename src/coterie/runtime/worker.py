@@ -16,7 +16,7 @@ from coterie.errors import CoterieError, TransportError
 from coterie.randomness import SystemEntropy
 from coterie.runtime.job import do, read_job, read_package, write_package, write_report
 from coterie.runtime.memory import hold_on, peak_bytes
-from coterie.runtime.threads import run_role
+from coterie.runtime.threads import role_at
 from coterie.transport import World
 from coterie.transport.certificates import Credentials
 from coterie.transport.door import Listener
@@ -49,7 +49,8 @@ def main() -> None:
             channel, *lanes = connect_lanes(
                 1 + job.task.lanes, world, rank, credentials, peers, listener, patience=fields["patience"]
             )
-            report = run_role(channel, SystemEntropy(), lambda me: do(me, job), lanes)
+            with role_at(channel, SystemEntropy(), lanes) as me:
+                report = do(me, job)
         cost = {"seconds": time.perf_counter() - started, "busy": time.process_time() - busy, "peak": peak_bytes()}
         write_package(answers, {"done": True, **cost}, {})
         write_report(answers, report)

@@ -16,16 +16,15 @@ from coterie.data import Rows
 from coterie.data.sinks import write_labels
 from coterie.errors import InputError, StudyError
 from coterie.protocols import FAMILIES
-from coterie.runtime.job import Kept
 from coterie.sharing import Party
 from coterie.study.audit import Audit
 from coterie.study.drafts import folder_for
+from coterie.study.endings import declining
 from coterie.study.handshake import Agreed, greeting
 from coterie.study.ids import own_block
 from coterie.study.prepare import Orders, Ready, prepare, recognise
 from coterie.study.results import (
     Model,
-    Spent,
     check_out,
     in_source_order,
     kept_share,
@@ -33,8 +32,8 @@ from coterie.study.results import (
     source_ids,
     write_manifest,
 )
-from coterie.study.session import Lanes, Voice, about, declining, everybody_is_done, summary, take_part
-from coterie.transport import Channel
+from coterie.study.session import Session, about, everybody_is_done, summary, take_part
+from coterie.study.voice import Voice
 
 __all__ = ["predict_rows"]
 
@@ -77,24 +76,24 @@ def predict_rows(orders: Orders, voice: Voice | None = None) -> Path:
         fractional_bits=0 if model is None else model.fractional_bits,
     )
 
-    def work(agreed: Agreed, talk: Channel, open_lanes: Lanes, audit: Audit, _spent: Spent) -> None:
-        def role(me: Party) -> tuple[Outcome, Kept]:
-            return _predict(me, ready, agreed, model), {}
-
-        outcome, _ = open_lanes(role)
-        outcome.disclosures = audit.openings(agreed.run)
-        with folder_for(orders.out, replace=False) as folder:
-            if outcome.labels is not None:
-                labels = in_source_order(ready, outcome.labels)
-                write_labels(folder / "labels.parquet", labels, source_ids(ready), study.data.id or None)
-            log = b"".join(msgspec.json.encode(entry) + b"\n" for entry in outcome.disclosures)
-            (folder / "disclosures.jsonl").write_bytes(log)
-            last = audit.record("results", disclosures=summary(outcome.disclosures))
-            write_manifest(folder, ready, "predict", agreed.run, last)
-            everybody_is_done(talk, ready, audit)
-
-    take_part(orders, ready, voice, own, work)
+    with take_part(orders, ready, voice, own) as session:
+        with session.role() as me:
+            outcome = _predict(me, ready, session.agreed, model)
+        _write_labels(orders, ready, session, outcome)
     return orders.out
+
+
+def _write_labels(orders: Orders, ready: Ready, session: Session, outcome: Outcome) -> None:
+    """What a prediction leaves: own labels, what was opened, and the manifest."""
+    opened, audit = session.audit.openings(session.agreed.run), session.audit
+    with folder_for(orders.out, replace=False) as folder:
+        if outcome.labels is not None:
+            labels = in_source_order(ready, outcome.labels)
+            write_labels(folder / "labels.parquet", labels, source_ids(ready), ready.study.data.id or None)
+        (folder / "disclosures.jsonl").write_bytes(b"".join(msgspec.json.encode(entry) + b"\n" for entry in opened))
+        last = audit.record("results", disclosures=summary(opened))
+        write_manifest(folder, ready, "predict", session.agreed.run, last)
+        everybody_is_done(session.talk, ready, audit)
 
 
 def _predict(me: Party, ready: Ready, agreed: Agreed, model: Model | None) -> Outcome:

@@ -18,18 +18,18 @@ from coterie.runtime.job import Kept
 from coterie.runtime.memory import peak_bytes
 from coterie.sharing import Party
 from coterie.study.agreement import Study
-from coterie.study.audit import Audit
 from coterie.study.budget import Budget, commitment
 from coterie.study.checkpoint import KEPT, Checkpoints, Mark
 from coterie.study.drafts import folder_for
+from coterie.study.endings import declining
 from coterie.study.files import canonical
 from coterie.study.handshake import Agreed, Greeting, greeting
 from coterie.study.ids import own_block
 from coterie.study.openings import everybody_has_saved
 from coterie.study.prepare import Orders, Ready, prepare, recognise
-from coterie.study.results import Spent, check_out, write_manifest, write_results
-from coterie.study.session import Lanes, Voice, declining, everybody_is_done, summary, take_part
-from coterie.transport import Channel
+from coterie.study.results import check_out, write_manifest, write_results
+from coterie.study.session import Session, everybody_is_done, summary, take_part
+from coterie.study.voice import Voice
 
 __all__ = ["check_budget", "run_study"]
 
@@ -47,22 +47,14 @@ def run_study(orders: Orders, voice: Voice | None = None) -> Path:
     check_state(checkpoints.folder)
     own = own_greeting(ready, checkpoints, orders.restart)
 
-    def work(agreed: Agreed, talk: Channel, open_lanes: Lanes, audit: Audit, spent: Spent) -> None:
+    with take_part(orders, ready, voice, own, lambda: _goes_on(checkpoints.newest(), ready.study)) as session:
+        agreed, audit, spent = session.agreed, session.audit, session.spent
         point = _taken_up(agreed, checkpoints, own.marks, voice)
-        watch = _Progress(agreed, checkpoints, talk, voice, spent)
-
-        def role(me: Party) -> tuple[Outcome, Kept]:
+        watch = _Progress(session, checkpoints)
+        with session.role() as me:
             watch.me = me
-            family = FAMILIES[agreed.task.protocol](me, agreed.task.problem)
-            block = own_block(ready, agreed, family)
-            outcome = fit(family, agreed.task, block, watch, point)
-            outcome.disclosures = audit.openings(agreed.run)
-            outcome.traffic = me.channel.traffic()
-            kept = {} if not me.serves else {"centers": family.export(outcome.kept["centers"])}
-            outcome.kept = {}
-            return outcome, kept
-
-        outcome, kept = open_lanes(role)
+            outcome, kept = _fit(me, ready, agreed, watch, point)
+        outcome.disclosures = audit.openings(agreed.run)
         spent.memory = peak_bytes()
         voice.phase("writing results")
         with folder_for(orders.out, replace=False) as folder:
@@ -75,11 +67,19 @@ def run_study(orders: Orders, voice: Voice | None = None) -> Path:
                 suppressed=None if outcome.suppressed is None else int(outcome.suppressed.sum()),
             )
             write_manifest(folder, ready, "fit", agreed.run, last)
-            everybody_is_done(talk, ready, audit)
+            everybody_is_done(session.talk, ready, audit)
         _keep_the_end(checkpoints, watch.end)
-
-    take_part(orders, ready, voice, own, work, lambda: _goes_on(checkpoints.newest(), ready.study))
     return orders.out
+
+
+def _fit(me: Party, ready: Ready, agreed: Agreed, watch: Watch, point: Point | None) -> tuple[Outcome, Kept]:
+    """The role of this participant in a fit: what it learns, and its shares."""
+    family = FAMILIES[agreed.task.protocol](me, agreed.task.problem)
+    outcome = fit(family, agreed.task, own_block(ready, agreed, family), watch, point)
+    outcome.traffic = me.channel.traffic()
+    kept = {} if not me.serves else {"centers": family.export(outcome.kept["centers"])}
+    outcome.kept = {}
+    return outcome, kept
 
 
 def own_greeting(ready: Ready, checkpoints: Checkpoints, restart: bool) -> Greeting:
@@ -146,24 +146,24 @@ def _goes_on(mark: Mark | None, study: Study) -> str:
 class _Progress(Watch):
     """Keeps a checkpoint of every iteration, and one of the end, and says how far the run is."""
 
-    def __init__(self, agreed: Agreed, checkpoints: Checkpoints, talk: Channel, voice: Voice, spent: Spent) -> None:
-        self.agreed, self.checkpoints, self.talk, self.voice, self.spent = agreed, checkpoints, talk, voice, spent
+    def __init__(self, session: Session, checkpoints: Checkpoints) -> None:
+        self.session, self.agreed, self.checkpoints = session, session.agreed, checkpoints
         self.me: Party | None = None
         self.last = time.perf_counter()
-        self.end = agreed.mark if agreed.replayed else None
+        self.end = self.agreed.mark if self.agreed.replayed else None
 
     def iterated(self, point: Callable[[], Point]) -> None:
-        self.spent.iterations.append(time.perf_counter() - self.last)
+        self.session.spent.iterations.append(time.perf_counter() - self.last)
         here = point()
         self._save(here)
         sent = 0 if self.me is None else self.me.channel.bytes_sent
-        self.voice.iterated(here.start, here.iteration, self.agreed.task.max_iter, sent)
+        self.session.voice.iterated(here.start, here.iteration, self.agreed.task.max_iter, sent)
         self.last = time.perf_counter()
 
     def finished(self, point: Callable[[], Point]) -> None:
         if not self.agreed.replayed:
             self.end = self._save(point(), KEPT + 1)  # an owner who does not serve may be ahead of the servers
-            everybody_has_saved(self.talk)
+            everybody_has_saved(self.session.talk)
             self.checkpoints.keep(self.end)
 
     def _save(self, point: Point, kept: int = KEPT) -> Mark:
