@@ -7,22 +7,25 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import msgspec
 import numpy as np
 import pytest
 
 from coterie.clustering import Outcome, Task
-from coterie.errors import InputError, Interrupted, PolicyError, StudyError
+from coterie.errors import InputError, Interrupted, PeerLost, PolicyError, StudyError
 from coterie.protocols import FAMILIES
 from coterie.protocols.plaintext import whole
 from coterie.ring import Words
 from coterie.runtime.oracle import run_oracle
 from coterie.study.audit import Audit
+from coterie.study.endings import telling_why
 from coterie.study.handshake import _task, greeting
 from coterie.study.predict import predict_rows
 from coterie.study.run import run_study
 from coterie.study.voice import Voice
+from coterie.transport import World
 from tests.contract.replicated import Replicated
 from tests.study.walk import Cast, coterie
 
@@ -256,6 +259,21 @@ def test_nothing_is_opened_before_everybody_has_logged_it(company, monkeypatch, 
     assert all(isinstance(one, Exception) for one in ended.values()), ended
     assert "suppression bits" in tried
     assert "centers" not in tried
+
+
+@pytest.mark.parametrize(
+    ("error", "culprit"),
+    [(RuntimeError("a bug"), 2), (PeerLost("gone", ""), 2), (PeerLost("gone", "carol"), 3)],
+    ids=["own", "nobody's", "carol's"],
+)
+def test_nobody_at_a_vacant_rank_is_blamed(error, culprit):
+    blamed = []
+    talk = SimpleNamespace(
+        world=World(("", "alice", "bob", "carol"), serving=(1, 2, 3)), abort=lambda rank, _: blamed.append(rank)
+    )
+    with pytest.raises(type(error)), telling_why(talk, SimpleNamespace(rank=2), str):
+        raise error
+    assert blamed == [culprit]
 
 
 # -- what it says ------------------------------------------------------------------------------------------
