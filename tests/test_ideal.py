@@ -132,10 +132,28 @@ def test_a_world_without_a_dealer_has_none_in_its_words():
     assert list(made.at_end) == ["alice", "bob", "dora", "carol"]
     assert made.at_end["carol"][-1] == "Nothing else: no centre, no label, no size, no inertia."
     assert made.at_end["carol"][0].startswith("Which clusters stay closed")
-    assert "No two of the servers alice, bob and carol pool what they hold." in made.assumptions
+    assert made.assumptions[1:3] == [
+        "No two of the servers alice, bob and carol pool what they hold. Any two of the three servers together could "
+        "read everything.",
+        "As long as that holds, no server, even together with dora, who does not serve, learns more about another's "
+        "data than the results say.",
+    ]
     said = " ".join([*made.during, *made.assumptions, *made.not_protected, *map(" ".join, made.at_end.values())])
     assert "helper" not in said
     assert "None" not in said
+
+
+def test_a_server_that_has_seen_sizes_is_not_told_that_it_learns_none():
+    made = promises(Terms(partition="horizontal", counts="revealed"), SERVERS)
+    assert made.at_end["carol"] == ["Nothing: no centre, no label, no inertia, and not which clusters are closed."]
+    assert "In every iteration, alice, bob and carol learn how many rows each cluster has in all." in made.during
+    assert "The sizes of the clusters, over all parties' rows." in made.at_end["dora"]
+
+
+def test_who_keeps_shares_is_called_so():
+    for roles, keeper in ((TODAY, "party"), (Roles(PARTIES, PARTIES), "party"), (SERVERS, "server")):
+        made = promises(Terms(partition="horizontal", centers="shared"), roles)
+        assert f"The centres: each {keeper} keeps a share, which alone is a random number." in made.nobody
 
 
 # -- the check of the log --------------------------------------------------------------------------------------------

@@ -31,6 +31,26 @@ class Roles(msgspec.Struct, frozen=True):
         dealer = () if self.dealer is None else (self.dealer,)
         return (*dealer, *self.owners, *(name for name in self.servers if name not in self.owners))
 
+    @property
+    def players(self) -> tuple[str, ...]:
+        """Everybody but the dealer."""
+        return tuple(name for name in self.everybody if name != self.dealer)
+
+    @property
+    def owners_serve(self) -> bool:
+        """Do all owners, and nobody else, hold shares and compute?"""
+        return set(self.servers) == set(self.owners)
+
+    @property
+    def keeper(self) -> str:
+        """What somebody who holds shares is called."""
+        return "party" if self.owners_serve else "server"
+
+    @property
+    def all_own(self) -> bool:
+        """Does everybody who computes bring data?"""
+        return set(self.servers) <= set(self.owners)
+
     def names(self, to: Sequence[Role]) -> tuple[str, ...]:
         """Everybody who has one of these roles."""
         held = {"owners": self.owners, "servers": self.servers, "dealer": (self.dealer,), "network": ()}
@@ -137,7 +157,7 @@ ITEMS: tuple[Item, ...] = (
     Item(what="bounds", when="before", to=EVERYBODY, only={"doing": "fit", "bounds": True}, precision="widened twofold",
          sentence="Before the run, everybody learns the range of the data in each column, widened."),
     Item(what="equal ids", when="before", at="before the first iteration", to=("owners", "servers"), only={"ids": True},
-         sentence="Before the first iteration, {who} learn one bit: whether all of them hold the same ids.{whose} It "
+         sentence="Before the first iteration, {who} learn one bit: whether {all} hold the same ids.{whose} It "
          "is worked out among the {computing}, by comparisons of secrets; {dealing}nobody gets anything that guesses "
          "could be tried against."),
     Item(what="stop bit", when="iteration", at="after each iteration but the last that is allowed", in_last=False,

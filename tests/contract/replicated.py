@@ -43,6 +43,7 @@ XOR = Xor()
 
 class Replicated(Family):
     name = "replicated"
+    share_parts = ("first", "second")
     divisions: ClassVar[dict[str, Division]] = {"secret": "reciprocal", "revealed": "reciprocal"}
 
     @classmethod

@@ -4,7 +4,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from coterie.report.facts import ColumnFacts, Facts, facts_of, rows_per_cluster, versions
+from coterie.ideal import Roles
+from coterie.report.facts import ColumnFacts, Facts, Participant, describe_role, facts_of, rows_per_cluster, versions
 from tests.report.examples import PARTICIPANTS, by_hand, facts_of_small_run, small_run
 
 
@@ -19,7 +20,7 @@ def test_facts_show_no_result_when_printed():
 
 def test_roles_by_hand():
     facts = by_hand()
-    assert (facts.p, facts.d, facts.helper, facts.parties) == (2, 3, "depot", ["alice", "bob"])
+    assert (facts.p, facts.d, facts.roles.dealer, facts.parties) == (2, 3, "depot", ["alice", "bob"])
     assert facts.by_tolerance
     assert not by_hand(n_iter=300).by_tolerance
 
@@ -82,3 +83,16 @@ def test_given_options_are_added():
 def test_versions_name_what_a_run_depends_on():
     found = versions("matplotlib")
     assert {"coterie", "Python", "numpy", "cryptography", "matplotlib", "OpenSSL", "system"} <= set(found)
+
+
+def test_roles_follow_from_what_participants_are():
+    """And what they are from the roles."""
+    for roles in (
+        Roles(("a", "b"), ("a", "b"), "h"),
+        Roles(("a", "b", "c"), ("a", "b", "c")),
+        Roles(("a", "b"), ("s", "a", "b")),
+        Roles(("a", "b", "c", "d"), ("b", "c", "d")),
+    ):
+        names = sorted(roles.everybody, key=lambda name: name in roles.owners)  # who owns nothing has rank 0
+        people = [Participant(name, describe_role(roles, name)) for name in names]
+        assert by_hand(participants=people).roles == roles

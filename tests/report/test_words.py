@@ -13,6 +13,7 @@ from coterie.sharing import Disclosure
 from tests.report.examples import OPTIONS, small_run
 
 PARTIES = ["alice", "bob", "carol"]
+ROLES = Roles(tuple(PARTIES), tuple(PARTIES), "depot")
 WAYS = [
     way
     for way in product(
@@ -181,7 +182,7 @@ def test_what_is_promised_is_what_runs_log():
 
 def test_equal_entries_become_one_sentence():
     log = [Disclosure("stop bit", ("depot", *PARTIES), "go on?", i) for i in (1, 2, 3)]
-    (line,) = describe_log(log, "depot", PARTIES)
+    (line,) = describe_log(log, ROLES)
     assert line.sentence == (
         "Everybody, the helper included, learnt one bit: whether the centres moved so little that the run stops."
     )
@@ -190,7 +191,7 @@ def test_equal_entries_become_one_sentence():
 
 def test_restarts_open_more_often_than_there_are_iterations():
     log = [Disclosure("stop bit", ("depot", *PARTIES), "go on?", i) for i in (1, 2, 1)]
-    (line,) = describe_log(log, "depot", PARTIES)
+    (line,) = describe_log(log, ROLES)
     assert (line.when, line.times) == ("in iterations 1 to 2, over all starts", 3)
 
 
@@ -203,7 +204,7 @@ def test_recipients_and_details():
         Disclosure("bounds", ("depot", *PARTIES), "auto"),
         Disclosure("debugging", ("bob",), "why not", 4),
     ]
-    lines = describe_log(log, "depot", PARTIES)
+    lines = describe_log(log, ROLES)
     assert [line.sentence for line in lines] == [
         "alice learnt the cluster of each row of which it holds values: 1 row.",
         "alice and bob learnt the cluster of each row of which they hold values: 12,345 rows.",
@@ -219,7 +220,7 @@ def test_recipients_and_details():
 
 def test_two_parties_are_named():
     log = [Disclosure("inertia", ("a", "b"), "result")]
-    assert describe_log(log, "h", ["a", "b"])[0].to == "a and b"
+    assert describe_log(log, Roles(("a", "b"), ("a", "b"), "h"))[0].to == "a and b"
 
 
 # -- options, numbers ------------------------------------------------------------------------------------------------

@@ -108,6 +108,37 @@ def test_helper_has_no_clusters(tmp_path):
     assert "1.25" not in page.text
 
 
+SERVERS = [
+    Participant("depot", "server"),
+    Participant("alice", "data party and server"),
+    Participant("bob", "data party and server"),
+    Participant("dora", "data party"),
+]
+
+
+@pytest.mark.parametrize(("people", "who"), [(SERVERS, "and a server"), (SERVERS[1:], "two of whom serve")])
+def test_servers_in_place_of_a_helper(tmp_path, people, who):
+    """The page names no helper, and says who serves and whom one trusts."""
+    log = by_hand().disclosures
+    log = [msgspec.structs.replace(one, to=tuple(p.name for p in people if p.name != "bob")) for one in log]
+    facts = by_hand(participants=people, rows={"alice": 4, "bob": 2, "dora": 1}, disclosures=log)
+    facts.options |= {"protocol": "replicated", "counts": "revealed"}
+    page = written(tmp_path, facts, VALUES, LABELS)
+    assert "helper" not in page.text
+    assert who in page.text
+    assert "servers together could read everything" in page.text
+    assert "servers learn the sizes of the clusters in every iteration, data parties at the end" in page.text
+    assert "What everybody knows" in page.text
+
+
+def test_a_server_without_data_has_no_clusters(tmp_path):
+    facts = by_hand(
+        party="depot", role="server", participants=SERVERS, centers=None, center_columns=[], own_rows=None, inertia=None
+    )
+    page = written(tmp_path, facts)
+    assert "clusters" not in [a["id"] for a in page.all("h2")]
+
+
 def test_one_column_gives_a_histogram(tmp_path):
     facts = by_hand(center_columns=["zinc"], centers=[[0.5], [-0.5]])
     facts.options["partition"] = "vertical"

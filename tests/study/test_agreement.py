@@ -163,7 +163,7 @@ def test_participants_who_cannot_be_told_apart(tmp_path):
 
     assert create(alice, bob)
     for parties, named in (
-        ((alice,), "at least two parties and a helper"),
+        ((alice,), "at least two parties are needed"),
         ((alice, alice), "alice is listed twice"),
         ((alice, other_alice), "alice is listed twice"),
         ((alice, twin), "shows the certificate of another participant"),

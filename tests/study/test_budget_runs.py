@@ -156,7 +156,7 @@ def test_greetings_say_what_the_policy_asks_for(cast, monkeypatch):
     genuine = handshake._task
 
     def listen(study, purpose, greetings):
-        heard.update(zip(study.names, greetings, strict=True))
+        heard.update(greetings)
         return genuine(study, purpose, greetings)
 
     monkeypatch.setattr(handshake, "_task", listen)

@@ -241,7 +241,7 @@ def proposed(study: Study, proposal: Callable[[Any], bytes], rank: int) -> Excep
     """How the helper (rank 0) or the second party ends when P1 proposes that; given the task, before it has a plan."""
     channels = memory_channels(World(study.names), patience=5.0)
     greetings = [greeting(study, "fit", 10, 1) for _ in study.names]
-    task = handshake._task(study, "fit", greetings)
+    task = handshake._task(study, "fit", dict(zip(study.names, greetings, strict=True)))
 
     def follow() -> None:
         agree_on_run(channels[rank], study, "fit", greetings[rank])
@@ -325,9 +325,8 @@ def test_a_plan_that_is_right(study, rank):
     """Else the tests above would show nothing."""
     right = partial(linked, round_trip=LOOPBACK.round_trip)
     assert proposed(study, right, rank) is None
-    assert msgspec.msgpack.decode(
-        right(handshake._task(study, "fit", [greeting(study, "fit", 10, 1)] * 3)), type=Proposal
-    )
+    said = dict.fromkeys(study.names, greeting(study, "fit", 10, 1))
+    assert msgspec.msgpack.decode(right(handshake._task(study, "fit", said)), type=Proposal)
 
 
 # -- a participant that waits --------------------------------------------------------------------------------

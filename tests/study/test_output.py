@@ -34,7 +34,7 @@ def agree(cast: Cast, clusters: int, bounds: str, seed: int, *more: object) -> N
 def task_of(cast: Cast, blocks: list[np.ndarray], least: int = 10) -> Task:
     """What the participants agree on, if their policies say nothing but the least size."""
     study = cast.study
-    brought = [greeting(study, "fit", len(rows), least) for rows in (np.empty((0, 2)), *blocks)]
+    brought = {name: greeting(study, "fit", len(r), least) for name, r in zip(cast.parties, blocks, strict=True)}
     return handshake._task(study, "fit", brought)
 
 

@@ -55,14 +55,21 @@ def refused(policy, study, own="alice"):
         (Policy(1, labels=("private",)), {"labels": "revealed"}, "labels", "revealed"),
         (Policy(1, centers=("shared",)), {}, "centers", "revealed"),
         (Policy(1, centers=("revealed",)), {"centers": "shared"}, "centers", "shared"),
-        (Policy(1, protocols=("onetime",)), {"protocol": "securenn"}, "protocols", "securenn"),
-        (Policy(1, protocols=()), {}, "protocols", "onetime"),
     ],
 )
 def test_each_rule_is_named(study, policy, options, rule, wanted):
     said = refused(policy, study(**options))
     assert said.startswith(f"policy.toml: the rule `{rule}` allows ")
     assert said.endswith(f"the study asks for {wanted!r}")
+
+
+def test_a_protocol_family_must_be_named(study):
+    said = refused(Policy(1, protocols=("onetime",)), study(protocol="securenn"))
+    assert said == (
+        "policy.toml: the rule `protocols` allows 'onetime'; the study asks for 'securenn'. If you accept it, write "
+        'into the policy (policy.toml beside the key, or --policy FILE): protocols = ["onetime", "securenn"]'
+    )
+    assert "allows nothing; the study asks for 'onetime'" in refused(Policy(1, protocols=()), study())
 
 
 @pytest.mark.parametrize("option", ["counts", "labels"])

@@ -115,10 +115,12 @@ def read_parquet(path: Path) -> dict[str, list[Any]]:
 class Cast:
     """Who takes part. Leaving the block ends whatever is still running."""
 
-    def __init__(self, folder: Path, parties: Sequence[str] = ("alice", "bob"), helper: str = "helper",
-                 addresses: Sequence[str] | None = None) -> None:  # fmt: skip
-        """The identities of everybody, each in FOLDER/NAME. `addresses`: the helper's first."""
-        self.folder, self.parties, self.helper = folder, tuple(parties), helper
+    def __init__(self, folder: Path, parties: Sequence[str] = ("alice", "bob"), helper: str | None = "helper",
+                 addresses: Sequence[str] | None = None, servers: Sequence[str] = ()) -> None:  # fmt: skip
+        """The identities of everybody, each in FOLDER/NAME. `addresses`: that of who owns no data first. `servers`: in
+        place of a helper."""
+        self.folder, self.parties, self.servers = folder, tuple(parties), tuple(servers)
+        self.helper = None if servers else helper
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.sources: dict[str, tuple[str, ...]] = {}
         self.prefix: dict[str, tuple[str, ...]] = {}
@@ -138,8 +140,9 @@ class Cast:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """By rank: the helper comes first."""
-        return (self.helper, *self.parties)
+        """By rank: who owns no data comes first."""
+        others = [name for name in (self.helper, *self.servers) if name and name not in self.parties]
+        return (*others, *self.parties)
 
     def at(self, name: str, *more: str) -> Path:
         """In a participant's folder."""
@@ -157,7 +160,7 @@ class Cast:
 
     @property
     def study(self) -> Study:
-        return load_study(self.study_file(self.helper))
+        return load_study(self.study_file(self.parties[0]))
 
     # -- agreeing ----------------------------------------------------------------------------------------
 
@@ -165,9 +168,10 @@ class Cast:
         """`coterie study create`, of FOLDER/study.toml."""
         (self.folder / "study.toml").unlink(missing_ok=True)
         parties = [word for name in self.parties for word in ("--party", self.identity(name))]
-        return coterie(
-            "study", "create", self.folder / "study.toml", *parties, "--helper", self.identity(self.helper), *options
-        )
+        others: list[object] = ["--helper", self.identity(self.helper)] if self.helper else []
+        for name in self.servers:
+            others += ["--server", name if name in self.parties else self.identity(name)]
+        return coterie("study", "create", self.folder / "study.toml", *parties, *others, *options)
 
     def agree(self, *options: object) -> Study:
         """Create a study; everybody gets a copy, signs it, and gets the signatures of all."""

@@ -96,6 +96,6 @@ app.command("forecast", short_help="Rounds, bytes, time and memory before anythi
 app.add_typer(identity.app, name="identity", short_help="Make your key and certificate, or show one.")
 app.add_typer(study.app, name="study", short_help="Create, explain, sign and verify what you agree on.")
 app.command("preflight", short_help="Check everything that can be checked before a run.")(preflight)
-app.command("run", short_help="Take part in a study, as a party or as the helper.")(run)
+app.command("run", short_help="Take part in a study, in whatever role.")(run)
 app.command("predict", short_help="Label new rows with a study's model.")(predict)
 app.add_typer(audit.app, name="audit", short_help="Verify the log of what happened here.")

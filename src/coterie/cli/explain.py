@@ -15,8 +15,8 @@ from coterie.planning.sketch import even_layout
 from coterie.report.formats import format_bytes, format_duration, join_names
 from coterie.report.promises import promises
 from coterie.study.agreement import Study, study_hash
-from coterie.study.policy import LEAST
-from coterie.study.statement import roles_of_study, state_output_rules, terms_of_study
+from coterie.study.policy import LEAST, explain_protocols
+from coterie.study.statement import state_output_rules, terms_of_study
 from coterie.transport.links import LINKS
 
 __all__ = ["explain_study"]
@@ -24,8 +24,8 @@ __all__ = ["explain_study"]
 
 def explain_study(study: Study, rows: int, iterations: int) -> tuple[str, dict[str, Any]]:
     """The text, and what machines get: the promises and the forecast."""
-    todo, names = study.clustering, study.names
-    told = promises(expect_terms(study), roles_of_study(study), todo.protocol)
+    todo, roles = study.clustering, study.roles
+    told = promises(expect_terms(study), roles, todo.protocol)
     lines = [
         f"{study.study.name}, hash {study_hash(study)}",
         "",
@@ -33,7 +33,7 @@ def explain_study(study: Study, rows: int, iterations: int) -> tuple[str, dict[s
         *show_participants(study),
         "",
         "WHAT IS COMPUTED",
-        f"k-means with {todo.clusters} clusters over {len(study.data.columns)} columns of {join_names(names[1:])}, "
+        f"k-means with {todo.clusters} clusters over {len(study.data.columns)} columns of {join_names(roles.owners)}, "
         f"partitioned {'by rows' if todo.partition == 'horizontal' else 'by columns'}; protocol {todo.protocol}; at "
         f"most {todo.max_iter} iterations; {todo.restarts} {'start' if todo.restarts == 1 else 'starts'} from public "
         f"row numbers (seed {todo.seed}); columns are "
@@ -50,7 +50,7 @@ def explain_study(study: Study, rows: int, iterations: int) -> tuple[str, dict[s
     for head, sentences in (
         ("WHAT NOBODY LEARNS", told.nobody),
         ("WHAT EVERYBODY KNOWS", told.public),
-        ("WHAT THIS RESTS ON", told.assumptions),
+        ("WHAT THIS RESTS ON", told.assumptions + explain_protocols(study)),
         ("WHAT IS NOT PROTECTED", told.not_protected),
     ):
         lines += ["", head, *_bullets(sentences)]
@@ -59,7 +59,7 @@ def explain_study(study: Study, rows: int, iterations: int) -> tuple[str, dict[s
     try:
         for link in ("lan", "wan"):
             costs[link] = _forecast(study, rows, iterations, link)
-            lines.append("  - " + _cost(link, costs[link]))
+            lines.append("  - " + _describe_cost(link, costs[link]))
     except InputError as error:
         lines.append(f"  - no forecast: {error}")
     return "\n".join(lines), {
@@ -99,13 +99,14 @@ def _bullets(sentences: list[str]) -> list[str]:
 
 
 def _forecast(study: Study, rows: int, iterations: int, link: str) -> dict[str, Any]:
-    todo, parties, d = study.clustering, len(study.names) - 1, len(study.data.columns)
+    todo, world, d = study.clustering, study.world(), len(study.data.columns)
+    parties = world.p
     low, high = ([getattr(c, end) for c in study.data.columns] for end in ("low", "high"))
     scaled = todo.scale == "bounds"
     if todo.partition == "horizontal":
         layout = even_layout("horizontal", rows, d, parties)
     else:
-        layout = Layout("vertical", rows, d, columns=tuple(tuple(study.own_columns(j + 1)) for j in range(parties)))
+        layout = Layout("vertical", rows, d, columns=tuple(tuple(study.own_columns(j)) for j in world.owners))
     task = make_task(
         todo.protocol,
         todo.clusters,
@@ -123,19 +124,24 @@ def _forecast(study: Study, rows: int, iterations: int, link: str) -> dict[str, 
         sizes=study.disclosures.sizes,
     )
     found = forecast(planned(task, parties, "auto", LINKS[link]), parties, iterations, LINKS[link], "stop")
+    sent = {rank: count * todo.restarts for rank, count in found.bytes_sent.items()}
+    dealt = {"bytes_by_helper": sent.pop("P0")} if world.dealer is not None else {}
     return {
         "seconds": found.seconds * todo.restarts,
         "rounds": found.rounds * todo.restarts,
-        "bytes_by_party": max(v for k, v in found.bytes_sent.items() if k != "P0") * todo.restarts,
-        "bytes_by_helper": found.bytes_sent["P0"] * todo.restarts,
+        "bytes_by_party": max(sent.values()),
+        **dealt,
         "memory": max(found.memory.values()),
     }
 
 
-def _cost(link: str, cost: dict[str, Any]) -> str:
+def _describe_cost(link: str, cost: dict[str, Any]) -> str:
     about = {"lan": "1 Gbit/s, 0.5 ms round trip", "wan": "100 Mbit/s, 40 ms round trip"}[link]
-    party, helper, memory = (format_bytes(cost[name]) for name in ("bytes_by_party", "bytes_by_helper", "memory"))
+    party, memory = (format_bytes(cost[name]) for name in ("bytes_by_party", "memory"))
+    sent = f"a server sends {party}"
+    if "bytes_by_helper" in cost:
+        sent = f"a party sends {party}, the helper {format_bytes(cost['bytes_by_helper'])}"
     return (
-        f"{link.upper()} ({about}): about {format_duration(cost['seconds'])}, {cost['rounds']:,} rounds; a party sends "
-        f"{party}, the helper {helper}; {memory} of memory"
+        f"{link.upper()} ({about}): about {format_duration(cost['seconds'])}, {cost['rounds']:,} rounds; {sent}; "
+        f"{memory} of memory"
     )

@@ -26,7 +26,7 @@ StudyFile = Annotated[Path, typer.Argument(help="The study file, with everybody'
 Key = Annotated[Path, typer.Option("--key", help="Your private key.")]
 Data = Annotated[
     str | None,
-    typer.Option("--data", help="Your data: a CSV, Parquet or DuckDB file, or postgresql://…; none at the helper."),
+    typer.Option("--data", help="Your data: a CSV, Parquet or DuckDB file, or postgresql://…; none if you own none."),
 ]
 TableName = Annotated[str | None, typer.Option("--table", help="The table, in a DuckDB file.")]
 Query = Annotated[str | None, typer.Option("--query", help="A SELECT, for DuckDB and PostgreSQL.")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from coterie.report.facts import describe_role
 from coterie.study.agreement import Study
 
 __all__ = ["list_participants", "show_participants"]
@@ -14,11 +15,11 @@ def list_participants(study: Study) -> list[dict[str, Any]]:
     return [
         {
             "name": one.name,
-            "role": "data party" if rank else "helper",
+            "role": describe_role(study.roles, one.name),
             "address": one.address,
             "fingerprint": one.fingerprint,
         }
-        for rank, one in enumerate(study.everybody)
+        for one in study.everybody
     ]
 
 

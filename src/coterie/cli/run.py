@@ -59,7 +59,7 @@ def run(
         Path | None, typer.Option("--state", help="The folder for checkpoints; KEY.state, beside the key, if left out.")
     ] = None,
 ) -> None:
-    """Take part in a study: the same command at every party, and at the helper without --data.
+    """Take part in a study: the same command everywhere, without --data where no data is owned.
 
     Started again after it was stopped, with all the others, a run goes on where it was. Started again when it is done,
     with another --out, it gives everybody the same results once more.
@@ -96,7 +96,7 @@ def predict(
     timeout: Patience = 10.0,
     stall: Stall = None,
 ) -> None:
-    """Label new rows: alone where you know the centres, else together with all the others and the helper."""
+    """Label new rows: alone where you know the centres, else together with all the others."""
     from coterie.cli.progress import Progress
     from coterie.study.predict import predict_rows
     from coterie.study.prepare import Orders

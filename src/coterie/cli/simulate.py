@@ -119,6 +119,7 @@ def _show(console: Console, run: Simulation, beside: Comparison, out: Path) -> N
     from rich.table import Table
     from rich.text import Text
 
+    from coterie.ideal import Roles
     from coterie.report.formats import format_bytes, format_duration
     from coterie.report.log import describe_log
     from coterie.simulation.pages import summarise
@@ -141,14 +142,15 @@ def _show(console: Console, run: Simulation, beside: Comparison, out: Path) -> N
 
     ending = "the centres rested" if run.whole.n_iter < run.task.max_iter else "the most allowed"
     line("computed", f"{run.task.clusters} clusters of {layout.n:,} rows x {layout.d} columns of {run.data.file}")
-    line("between", f"{', '.join(run.names[1:])} ({layout.partition}) and the helper {HELPER}, by {run.task.protocol}")
+    parties = tuple(run.names[1:])
+    line("between", f"{', '.join(parties)} ({layout.partition}) and the helper {HELPER}, by {run.task.protocol}")
     line("output rules", _describe_rules(run))
     line("took", f"{format_duration(max(run.usage.seconds))}, {run.whole.n_iter} iterations ({ending})")
     line("sent", ", ".join(f"{name} {format_bytes(count)}" for name, count in traffic.bytes_sent.items()))
     line("rounds", f"{traffic.rounds:,}, {traffic.rounds_per_iteration} per iteration")
     peaks = zip(run.names, run.usage.peak, strict=True)
     line("memory", ", ".join(f"{name} {format_bytes(peak)}" for name, peak in peaks))
-    for i, entry in enumerate(describe_log(run.whole.disclosures, HELPER, run.names[1:])):
+    for i, entry in enumerate(describe_log(run.whole.disclosures, Roles(parties, parties, HELPER))):
         often = "" if entry.times == 1 else f", {entry.times:,} times"
         line("" if i else "disclosed", f"{entry.sentence.rstrip('.')} ({entry.when}{often})")
     words = beside.describe(run, np.ones(layout.n, np.bool_), range(layout.d))

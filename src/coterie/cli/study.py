@@ -12,7 +12,7 @@ from coterie.cli.parsing import parse_bounds, parse_pairs, parse_resolution
 from coterie.cli.people import list_participants, show_participants
 from coterie.errors import InputError
 from coterie.study.agreement import MOST_ROWS, section_hashes, study_hash
-from coterie.study.identity import load_identity, load_key
+from coterie.study.identity import Identity, load_identity, load_key
 from coterie.study.policy import check_policy, load_policy
 from coterie.study.signatures import sign_study, verify_signatures
 from coterie.study.study_file import create_study, load_study, write_study
@@ -20,6 +20,7 @@ from coterie.study.study_file import create_study, load_study, write_study
 __all__ = ["app"]
 
 app = typer.Typer(help="What you agree on: one file that all participants sign.", no_args_is_help=True)
+NOBODY: list[str] = []
 File = Annotated[Path, typer.Argument(help="The study file.")]
 
 
@@ -28,17 +29,28 @@ def create(
     context: typer.Context,
     study: File,
     party: Annotated[list[Path], typer.Option("--party", help="A party's identity file; once for each party.")],
-    helper: Annotated[Path, typer.Option("--helper", help="The helper's identity file.")],
     clusters: Annotated[int, typer.Option("--clusters", "-k", help="How many clusters.")],
     columns: Annotated[str, typer.Option("--columns", help="Columns to cluster by: age,income.")],
     bounds: Annotated[str, typer.Option("--bounds", help="Public range of each: age=0:120,income=0:500000.")],
+    helper: Annotated[
+        Path | None, typer.Option("--helper", help="The helper's identity file, for families with a helper.")
+    ] = None,
+    server: Annotated[
+        list[str],
+        typer.Option(
+            "--server",
+            metavar="NAME",
+            help="For families with servers, once for each: a party's name, or the identity file of a server that "
+            "owns no data.",
+        ),
+    ] = NOBODY,
     partition: Annotated[str, typer.Option("--partition", help="horizontal or vertical.")] = "horizontal",
     holds: Annotated[str, typer.Option("--holds", help="Who holds which, if vertical: alice=age,bob=income.")] = "",
     id_: Annotated[str, typer.Option("--id", help="The column that names a row; needed if vertical.")] = "",
     counts: Annotated[str, typer.Option("--counts", help="Cluster sizes: secret or revealed.")] = "secret",
     labels: Annotated[str, typer.Option("--labels", help="private, or revealed (vertical only).")] = "private",
     centers: Annotated[str, typer.Option("--centers", help="revealed at the end, or shared for ever.")] = "revealed",
-    protocol: Annotated[str, typer.Option("--protocol", help="onetime or securenn.")] = "onetime",
+    protocol: Annotated[str, typer.Option("--protocol", help="The protocol family: onetime or securenn.")] = "onetime",
     seed: Annotated[int, typer.Option("--seed", help="For the public choice of starting rows.")] = 0,
     restarts: Annotated[int, typer.Option("--n-init", help="How many starts to choose the best of.")] = 1,
     max_iter: Annotated[int, typer.Option("--max-iter", help="The most iterations.")] = 300,
@@ -67,10 +79,12 @@ def create(
             if column in holders:
                 raise InputError(f"--holds: column {column!r} is held by both {holders[column]} and {party_name}")
             holders[column] = party_name
+    parties = [load_identity(path) for path in party]
     made = create_study(
         name or study.stem,
-        [load_identity(path) for path in party],
-        load_identity(helper),
+        parties,
+        None if helper is None else load_identity(helper),
+        servers=[_find_server(text, parties) for text in server],
         clusters=clusters,
         partition=partition,
         columns=[column.strip() for column in columns.split(",") if column.strip()],
@@ -100,6 +114,19 @@ def create(
         path=str(study),
         hash=study_hash(made),
     )
+
+
+def _find_server(text: str, parties: list[Identity]) -> str | Identity:
+    """A party by its name, or whoever an identity file says."""
+    if any(one.name == text for one in parties):
+        return text
+    path = Path(text)
+    if not path.exists():
+        raise InputError(
+            f"--server {text}: no party is called that, and there is no such file; name a party, or the identity file "
+            "of a server that owns no data"
+        )
+    return load_identity(path)
 
 
 @app.command("explain")
@@ -132,13 +159,13 @@ def sign(
     rank = loaded.rank_of(text)
     rules, called = load_policy(policy, key)
     console.say(f"the policy is {called}", "policy", policy=called)
-    check_policy(rules, loaded, loaded.names[rank], called)
+    check_policy(rules, loaded, loaded.at_rank(rank).name, called)
     path = sign_study(study, text)
     console.say(
         "\n".join(["participants:", *show_participants(loaded), f"signed: send {path} to all other participants"]),
         "signed",
         path=str(path),
-        name=loaded.names[rank],
+        name=loaded.at_rank(rank).name,
         participants=list_participants(loaded),
     )
 

@@ -27,6 +27,8 @@ from coterie.sharing import Secret, Shared, open_wide
 __all__ = ["fit", "predict"]
 
 RESULT = "the result of the study"
+#: Begins the names of the parts of what clusters were made of, among those of the centres.
+MADE = "made-"
 Held = dict[str, NDArray[np.uint64]]
 NOBODY = Watch()
 
@@ -125,15 +127,17 @@ class _Run:
         """This role's part of what a restart has found; the labels follow from the centres."""
         held = self._held(found.centers)
         if held is not None and found.made is not None:
-            held = {**held, "made": self.family.export(found.made)["words"]}
+            held |= {f"{MADE}{part}": share for part, share in self.family.export(found.made).items()}
         return held
 
     def _restored(self, held: Held | None) -> _Found:
-        centers = self.family.restore(held, (self.k, self.d))
         made = None
         if self.rules is not None:
-            counted = None if held is None else {"words": held["made"]}
+            counted = None
+            if held is not None:
+                counted = {part.removeprefix(MADE): share for part, share in held.items() if part.startswith(MADE)}
             made = self.family.restore(counted, (self.k * len(self.rules.sets.members),))
+        centers = self.family.restore(held, (self.k, self.d))
         return _Found(centers, None, made)
 
     def _labels_of(self, found: _Found) -> Secret:

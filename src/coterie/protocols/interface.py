@@ -128,6 +128,9 @@ class Primitives(ABC):
     #: The kinds of messages that the dealer is sent while the protocols run: "array", "note".
     dealer_hears: ClassVar[frozenset[str]] = frozenset()
 
+    #: What `export` calls the arrays of words that make up a share.
+    share_parts: ClassVar[tuple[str, ...]] = ("words",)
+
     #: Comparisons that a block of rows should hold: enough to outweigh the interpreter and a round trip, few enough for
     #: the cache and for memory.
     block_comparisons: ClassVar[int] = 1 << 17

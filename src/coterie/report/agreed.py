@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coterie.report.blocks import Block, Code, Grid, Pairs, Tiles
 from coterie.report.facts import Facts
-from coterie.report.formats import format_count
+from coterie.report.formats import format_count, spell_number
 from coterie.report.glossary import explain_option
 
 __all__ = ["MOST_COLUMNS", "show_agreement"]
@@ -21,7 +21,7 @@ def show_agreement(facts: Facts) -> list[Block]:
                 ("rows", format_count(facts.n), ""),
                 ("columns", format_count(facts.d), ""),
                 ("clusters", format_count(facts.k), ""),
-                ("data parties", format_count(facts.p), "and a helper"),
+                ("data parties", format_count(facts.p), _describe_others(facts)),
                 ("iterations", format_count(facts.n_iter), ending),
             ]
         )
@@ -71,7 +71,26 @@ def _list_columns(facts: Facts) -> Grid:
     return Grid(head, rows, numeric, "Columns and their agreed ranges" + left_out)
 
 
+def _describe_others(facts: Facts) -> str:
+    """Who computes, beside or among those who own data."""
+    roles = facts.roles
+    if roles.dealer is not None:
+        return "and a helper"
+    if not roles.all_own:
+        return "and a server"
+    return "who serve" if roles.owners_serve else f"{spell_number(len(roles.servers))} of whom serve"
+
+
+#: What options mean where not all data parties, or not they alone, hold shares and compute.
+_WITH_SERVERS = {
+    ("counts", "revealed"): "servers learn the sizes of the clusters in every iteration, data parties at the end",
+    ("centers", "shared"): "centres are opened to nobody; each server keeps a share",
+}
+
+
 def _explain_option(facts: Facts, option: str, value: str) -> str:
+    if not facts.roles.owners_serve and facts.options["labels"] == "private" and (option, value) in _WITH_SERVERS:
+        return _WITH_SERVERS[option, value]
     if option == "counts" and facts.options["labels"] == "revealed":
         return "the sizes of the clusters follow from the labels, which are revealed"
     return explain_option(option, value)

@@ -66,7 +66,7 @@ def _about_clusters(facts: Facts) -> str:
     if facts.sizes is None:
         said.append("The sizes of the clusters were not disclosed; own rows are those of this party.")
     if facts.centers is None:
-        said.append("The centres were not disclosed: each party keeps a share of them.")
+        said.append(f"The centres were not disclosed: each {facts.roles.keeper} keeps a share of them.")
     elif len(facts.center_columns) < facts.d:
         said.append("Of the centres, this party learnt its own columns.")
     elif any(column.step for column in facts.columns):

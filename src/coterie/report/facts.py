@@ -9,22 +9,56 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.ideal import Roles
 from coterie.sharing import Disclosure
 from coterie.transport import Traffic
 
 if TYPE_CHECKING:
     from coterie.clustering import Layout, Outcome, Task
 
-__all__ = ["ColumnFacts", "Facts", "Participant", "facts_of", "rows_per_cluster", "versions"]
+__all__ = [
+    "OWNERS",
+    "ColumnFacts",
+    "Facts",
+    "Part",
+    "Participant",
+    "describe_role",
+    "facts_of",
+    "rows_per_cluster",
+    "versions",
+]
+
+#: What somebody is in a run. Where there is a helper, all data parties hold shares and compute.
+Part = Literal["data party", "helper", "data party and server", "server"]
+OWNERS: tuple[Part, ...] = ("data party", "data party and server")
+SERVERS: tuple[Part, ...] = ("server", "data party and server")
 
 
 class Participant(msgspec.Struct, frozen=True):
     """One that takes part, and how it is known to be that."""
 
     name: str
-    role: Literal["data party", "helper"]
+    role: Part
     address: str | None = None
     fingerprint: str | None = None
+
+    @property
+    def owns(self) -> bool:
+        return self.role in OWNERS
+
+    @property
+    def serves(self) -> bool:
+        """Is it named as a server?"""
+        return self.role in SERVERS
+
+
+def describe_role(roles: Roles, name: str) -> Part:
+    """What a participant is, as people read it."""
+    if name == roles.dealer:
+        return "helper"
+    if name not in roles.owners:
+        return "server"
+    return "data party and server" if roles.dealer is None and name in roles.servers else "data party"
 
 
 class ColumnFacts(msgspec.Struct, frozen=True):
@@ -53,7 +87,7 @@ class Facts(msgspec.Struct, kw_only=True):
     study: str | None = None
     study_hash: str | None = None
     party: str
-    role: Literal["data party", "helper"] = "data party"
+    role: Part = "data party"
     when: str = ""
     participants: list[Participant]
     options: dict[str, str]
@@ -92,11 +126,15 @@ class Facts(msgspec.Struct, kw_only=True):
 
     @property
     def parties(self) -> list[str]:
-        return [one.name for one in self.participants if one.role == "data party"]
+        return [one.name for one in self.participants if one.owns]
 
     @property
-    def helper(self) -> str:
-        return next(one.name for one in self.participants if one.role == "helper")
+    def roles(self) -> Roles:
+        """Who owns, serves and deals."""
+        owners = tuple(self.parties)
+        servers = tuple(one.name for one in self.participants if one.serves)
+        helper = next((one.name for one in self.participants if one.role == "helper"), None)
+        return Roles(owners, servers or owners, helper)
 
     @property
     def by_tolerance(self) -> bool:
@@ -119,23 +157,24 @@ def facts_of(
     options: dict[str, str] | None = None,
     **more: Any,
 ) -> Facts:
-    """The facts of the role of this rank (0 is the helper's; participants stand in the order of their ranks).
+    """The facts of the one at this rank (0: who owns no data; participants stand in the order of their ranks).
 
     `options` are added to those that the task holds; `more` are further fields, `title` among them.
     """
     layout, encoding = task.layout, task.encoding
-    names = [one.name for one in participants]
+    owners = [one for one in participants if one.owns]
+    me = owners[rank - 1] if rank else participants[0]
     columns = [
-        ColumnFacts(name, float(low), float(high), _holder(layout, l, names), _step(task, l))
+        ColumnFacts(name, float(low), float(high), _holder(layout, l, owners), _step(task, l))
         for l, (name, low, high) in enumerate(zip(encoding.names, encoding.low, encoding.high, strict=True))
     ]
     facts = Facts(
-        party=names[rank],
-        role=participants[rank].role,
+        party=me.name,
+        role=me.role,
         participants=list(participants),
         options=_agreed_options(task) | (options or {}),
         columns=columns,
-        rows={names[j]: int(layout.own_rows(j).sum()) for j in range(1, len(names))},
+        rows={one.name: int(layout.own_rows(j).sum()) for j, one in enumerate(owners, 1)},
         n=layout.n,
         k=task.clusters,
         least=task.least,
@@ -189,8 +228,8 @@ def _agreed_options(task: Task) -> dict[str, str]:
     return agreed
 
 
-def _holder(layout: Layout, column: int, names: Sequence[str]) -> str | None:
-    return next((names[j + 1] for j, held in enumerate(layout.columns) if column in held), None)
+def _holder(layout: Layout, column: int, owners: Sequence[Participant]) -> str | None:
+    return next((owners[j].name for j, held in enumerate(layout.columns) if column in held), None)
 
 
 def _step(task: Task, column: int) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import floor, isfinite, log10
 
-__all__ = ["format_bytes", "format_count", "format_duration", "format_value", "join_names", "pluralise"]
+__all__ = ["format_bytes", "format_count", "format_duration", "format_value", "join_names", "pluralise", "spell_number"]
 
 
 def join_names(names: Sequence[str]) -> str:
@@ -15,6 +15,12 @@ def join_names(names: Sequence[str]) -> str:
 
 def pluralise(noun: str, count: int) -> str:
     return noun if count == 1 else noun + "s"
+
+
+def spell_number(count: int) -> str:
+    """As a word, if it is a small one."""
+    words = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+    return words[count] if 0 <= count < len(words) else str(count)
 
 
 def format_count(count: int) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coterie.ideal import ITEMS, WHAT
+from coterie.ideal import ITEMS, WHAT, Roles
 from coterie.report.formats import join_names
 
 if TYPE_CHECKING:
@@ -31,18 +31,18 @@ class LogLine(msgspec.Struct, frozen=True):
     why: str
 
 
-def describe_log(disclosures: Iterable[Disclosure], helper: str, parties: Sequence[str]) -> list[LogLine]:
+def describe_log(disclosures: Iterable[Disclosure], roles: Roles) -> list[LogLine]:
     """The disclosure log as sentences, equal entries together, in the order of their first appearance."""
     groups: dict[tuple[object, ...], list[Disclosure]] = {}
     for entry in disclosures:
         during = entry.iteration is not None
         groups.setdefault((entry.what, entry.to, entry.reason, entry.detail, during), []).append(entry)
-    return [_describe_entries(entries, helper, parties) for entries in groups.values()]
+    return [_describe_entries(entries, roles) for entries in groups.values()]
 
 
-def _describe_entries(entries: Sequence[Disclosure], helper: str, parties: Sequence[str]) -> LogLine:
+def _describe_entries(entries: Sequence[Disclosure], roles: Roles) -> LogLine:
     first, times = entries[0], len(entries)
-    to = _describe_recipients(first.to, helper, parties)
+    to = _describe_recipients(first.to, roles)
     iterations = [entry.iteration for entry in entries if entry.iteration is not None]
     if iterations:
         low, high = min(iterations), max(iterations)
@@ -53,7 +53,7 @@ def _describe_entries(entries: Sequence[Disclosure], helper: str, parties: Seque
         when = OUTSIDE.get(first.what, "at the end")
     what = _describe_value(first)
     verb = "learnt" if first.what in WHAT else "was given" if len(first.to) == 1 else "were given"
-    who = to if to.startswith(tuple(parties)) else to[:1].upper() + to[1:]  # names keep their spelling
+    who = to if to.startswith(roles.players) else to[:1].upper() + to[1:]  # names keep their spelling
     return LogLine(f"{who} {verb} {what}.", first.what, to.rstrip(","), when, times, first.reason)
 
 
@@ -70,9 +70,11 @@ def _describe_value(entry: Disclosure) -> str:
     return f"{what} ({entry.detail})" if entry.detail else what
 
 
-def _describe_recipients(to: Collection[str], helper: str, parties: Sequence[str]) -> str:
-    if set(to) == {helper, *parties}:
+def _describe_recipients(to: Collection[str], roles: Roles) -> str:
+    if roles.dealer is not None and set(to) == set(roles.everybody):
         return "everybody, the helper included,"
-    if len(parties) > 2 and set(to) == set(parties):
+    if len(roles.owners) > 2 and set(to) == set(roles.owners):
         return "all data parties"
-    return join_names([f"the helper {name}" if name == helper else name for name in to])
+    if set(to) == set(roles.everybody):
+        return "everybody"
+    return join_names([f"the helper {name}" if name == roles.dealer else name for name in to])

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from coterie.ideal import Roles
 from coterie.report.blocks import Block, Grid, Tiles, Verdict
 from coterie.report.example import ALGORITHMS, ITERATED, NAMES, TOLERANCE, Example, SecureRun
 from coterie.report.formats import format_bytes, format_duration, join_names
@@ -81,7 +82,8 @@ def describe_runs(example: Example) -> list[tuple[str, list[LogLine]]]:
 
 def _describe_run(run: SecureRun) -> list[LogLine]:
     entries = [msgspec.structs.replace(e, to=tuple(NAMES.get(name, name) for name in e.to)) for e in run.disclosures]
-    return describe_log(entries, "P0", ("Alice", "Bob"))
+    parties = ("Alice", "Bob")
+    return describe_log(entries, Roles(parties, parties, "P0"))
 
 
 def _describe_fewest(example: Example) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from coterie.ideal import Learnt, Roles, Terms, When, learnt
-from coterie.report.formats import join_names
+from coterie.report.formats import join_names, spell_number
 
 __all__ = ["Promised", "Promises", "promises"]
 
@@ -49,7 +49,7 @@ def promises(terms: Terms, roles: Roles, protocol: str = "onetime") -> Promises:
         openings,
         during,
         {name: _at_end(name, items, terms, roles) for name in sorted(roles.everybody, key=lambda n: n == roles.dealer)},
-        _nobody(terms),
+        _nobody(terms, roles),
         [_sentence(one, terms, roles) for one in items if one.item.kind == "public" and "dealer" in one.item.to],
         _assumptions(roles, protocol),
         _not_protected(terms, roles),
@@ -68,7 +68,8 @@ def _at_end(name: str, items: tuple[Learnt, ...], terms: Terms, roles: Roles) ->
     ]
     if name in roles.owners:
         return found
-    none = "no centre, no label, no size, no inertia"
+    knows_sizes = terms.counts == "revealed" and name in roles.servers  # from the iterations
+    none = "no centre, no label, no inertia" if knows_sizes else "no centre, no label, no size, no inertia"
     return [*found, f"Nothing else: {none}."] if found else [f"Nothing: {none}, and not which clusters are closed."]
 
 
@@ -77,6 +78,7 @@ def _sentence(one: Learnt, terms: Terms, roles: Roles) -> str:
     who = join_names([name for name in one.to if name != roles.dealer])
     return one.item.announced(terms.partition).format(
         who=f"{who} and the helper {roles.dealer}" if roles.dealer in one.to else who,
+        all="all of them" if roles.all_own else "all data parties",
         whose=" If not, nobody learns whose differ, or in what." if len(roles.owners) > 2 else "",
         computing="data parties" if set(roles.servers) <= set(roles.owners) else "servers",
         dealing="the helper receives nothing of the ids, and " if roles.dealer else "",
@@ -121,7 +123,7 @@ def _columns(terms: Terms) -> str:
 # -- what is not ------------------------------------------------------------------------------------------------------
 
 
-def _nobody(terms: Terms) -> list[str]:
+def _nobody(terms: Terms, roles: Roles) -> list[str]:
     nobody = [
         "A value of another party's data, as far as the results do not tell it. Rows and columns are never put "
         "together in one place; what leaves their holder is masked with random numbers that are used once.",
@@ -140,7 +142,7 @@ def _nobody(terms: Terms) -> list[str]:
     if terms.partition == "vertical" and terms.centers == "revealed":
         nobody.append("The centres in a column, except for the party that holds the column.")
     if terms.centers == "shared":
-        nobody.append("The centres: each party keeps a share, which alone is a random number.")
+        nobody.append(f"The centres: each {roles.keeper} keeps a share, which alone is a random number.")
     if terms.ruled:
         kept = "; in the shares that are kept, a copy of an open one stands in its place" * (terms.centers == "shared")
         nobody.append(f"The centre of a closed cluster{kept}.")
@@ -156,6 +158,17 @@ def _contributing(terms: Terms) -> bool:
 
 
 def _assumptions(roles: Roles, protocol: str) -> list[str]:
+    return [
+        "Everybody follows the protocol (semi-honest): they run the agreed program on their true data, and may try to "
+        "learn what they can from what they see.",
+        *(_of_servers(roles) if roles.dealer is None else _of_helper(roles, protocol)),
+        "Keys and machines are in the hands of those whose names they carry. Connections are encrypted (TLS 1.3), and "
+        "both ends are authenticated.",
+    ]
+
+
+def _of_helper(roles: Roles, protocol: str) -> list[str]:
+    """Whom one trusts where somebody deals, and what holds then."""
     parties = roles.owners
     together = (
         "neither party learns more about the other's data"
@@ -167,16 +180,22 @@ def _assumptions(roles: Roles, protocol: str) -> list[str]:
         if protocol == "onetime"
         else "What it receives from the parties is masked: it looks random to the helper."
     )
-    apart = f"The helper {roles.dealer} does not pool what it knows with any data party. {seen}"
-    if roles.dealer is None:
-        apart = f"No two of the servers {join_names(roles.servers)} pool what they hold."
     return [
-        "Everybody follows the protocol (semi-honest): they run the agreed program on their true data, and may try to "
-        "learn what they can from what they see.",
-        apart,
+        f"The helper {roles.dealer} does not pool what it knows with any data party. {seen}",
         f"As long as that holds, {together} than the results say.",
-        "Keys and machines are in the hands of those whose names they carry. Connections are encrypted (TLS 1.3), and "
-        "both ends are authenticated.",
+    ]
+
+
+def _of_servers(roles: Roles) -> list[str]:
+    """Whom one trusts where servers hold shares and nobody deals, and what holds then."""
+    idle = [name for name in roles.owners if name not in roles.servers]
+    whoever = f", even together with {join_names(idle)}, who {'does' if len(idle) == 1 else 'do'} not serve," * bool(
+        idle
+    )
+    return [
+        f"No two of the servers {join_names(roles.servers)} pool what they hold. Any two of the "
+        f"{spell_number(len(roles.servers))} servers together could read everything.",
+        f"As long as that holds, no server{whoever} learns more about another's data than the results say.",
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coterie.ideal import Roles, Terms
+from coterie.ideal import Terms
 from coterie.report.blocks import Block, Bullets, Code, Grid, Heading, Pairs, Paragraph
 from coterie.report.facts import Facts
 from coterie.report.formats import format_count
@@ -14,7 +14,7 @@ __all__ = ["promises_of", "show_disclosures", "show_trust", "show_versions"]
 
 def show_disclosures(facts: Facts) -> list[Block]:
     """The disclosure log in words, and beside it what nobody learnt."""
-    entries = describe_log(facts.disclosures, facts.helper, facts.parties)
+    entries = describe_log(facts.disclosures, facts.roles)
     made = promises_of(facts)
     return [
         Paragraph(
@@ -29,7 +29,7 @@ def show_disclosures(facts: Facts) -> list[Block]:
         ),
         Heading("What nobody learnt"),
         Bullets(made.nobody),
-        Heading("What everybody knows, the helper included"),
+        Heading("What everybody knows" + (", the helper included" if facts.roles.dealer else "")),
         Bullets(made.public),
     ]
 
@@ -46,7 +46,7 @@ def show_trust(facts: Facts) -> list[Block]:
 
 def promises_of(facts: Facts) -> Promises:
     """What the terms of this run had announced."""
-    agreed, parties = facts.options, tuple(facts.parties)
+    agreed = facts.options
     terms = Terms(
         partition=agreed["partition"],
         counts=agreed["counts"],
@@ -62,7 +62,7 @@ def promises_of(facts: Facts) -> Promises:
         ids=agreed["partition"] == "vertical" and facts.study is not None,
         bounds=any(entry.what == "bounds" for entry in facts.disclosures),
     )
-    return promises(terms, Roles(parties, parties, facts.helper), agreed["protocol"])
+    return promises(terms, facts.roles, agreed["protocol"])
 
 
 def show_versions(facts: Facts) -> list[Block]:

@@ -12,7 +12,7 @@ from coterie.report.agreed import show_agreement
 from coterie.report.blocks import Section
 from coterie.report.clusters import show_clusters
 from coterie.report.cost import show_comparison, show_convergence, show_cost
-from coterie.report.facts import Facts
+from coterie.report.facts import OWNERS, Facts
 from coterie.report.formats import format_count, join_names, pluralise
 from coterie.report.page import write_page
 from coterie.report.trust import show_disclosures, show_trust, show_versions
@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 def write_report(path: Path, facts: Facts, own_values: Floats | None, own_labels: NDArray[Any] | None) -> None:
     """Write the report of one party. Rows (m x own columns, NaN where a cell is not its own) and their labels are
-    this party's; the helper has none."""
+    this party's; who owns no data has none."""
     when = f", {facts.when}" if facts.when else ""
     write_page(
         path,
@@ -42,7 +42,7 @@ def make_sections(
 ) -> list[Section]:
     """What the page says, part by part. `whose` says whose the rows are."""
     parts = [Section("asked", "What was agreed", show_agreement(facts))]
-    if facts.role == "data party":
+    if facts.role in OWNERS:
         parts.append(Section("clusters", "Clusters", show_clusters(facts, own_values, own_labels, whose)))
     parts.append(Section("convergence", "Convergence", show_convergence(facts)))
     parts.append(Section("cost", "Traffic and time", show_cost(facts)))

@@ -31,7 +31,7 @@ def role_at(channel: Channel, entropy: Entropy, lanes: Sequence[Channel] = ()) -
         yield me
     except BaseException as error:
         culprit = channel.rank
-        if isinstance(error, TransportError) and error.peer in channel.world.names:
+        if isinstance(error, TransportError) and error.peer in channel.world.everybody:
             culprit = channel.world.names.index(error.peer)
         log.warning("%s stops: %s because of %s", name, type(error).__name__, channel.world.names[culprit])
         endings = [

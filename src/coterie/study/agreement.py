@@ -8,8 +8,10 @@ from typing import Literal
 import msgspec
 
 from coterie.errors import StudyError
+from coterie.ideal import Roles
 from coterie.study.files import canonical
 from coterie.study.identity import Identity, same_key
+from coterie.transport import World
 
 __all__ = ["FORMAT", "MOST_ROWS", "SECTIONS", "Section", "Study", "StudyColumn", "section_hashes", "study_hash"]
 
@@ -71,13 +73,25 @@ class Disclosures(Section, frozen=True):
     statement: list[str] = []
 
 
-class Participants(Section, frozen=True):
-    helper: Identity
+class Participants(Section, frozen=True, kw_only=True, omit_defaults=True):
+    """`parties` own data. A `helper` deals. `servers`: the names of those who hold shares and compute; all parties, if
+    nobody is named. `server`: the one of them who owns no data, if there is one. What is left out stands in no file and
+    in no hash."""
+
+    helper: Identity | None = None
+    server: Identity | None = None
     parties: list[Identity]
+    servers: list[str] = []
+
+    @property
+    def without_data(self) -> Identity | None:
+        """The one who owns nothing, whose rank is 0."""
+        return self.helper or self.server
 
 
 class Study(Section, frozen=True):
-    """All sections. Participants by rank: the helper is 0, parties count from 1."""
+    """All sections. Parties have ranks from 1 on, in their order; rank 0 is for the one who owns no data, and vacant
+    where there is none. Who serves does not change the ranks: the table and its results are the same."""
 
     study: About
     clustering: Clustering
@@ -87,26 +101,48 @@ class Study(Section, frozen=True):
 
     @property
     def everybody(self) -> list[Identity]:
-        return [self.participants.helper, *self.participants.parties]
+        """All participants, in the order of ranks."""
+        other = self.participants.without_data
+        return [*([] if other is None else [other]), *self.participants.parties]
 
     @property
     def names(self) -> tuple[str, ...]:
+        """Of everybody."""
         return tuple(one.name for one in self.everybody)
+
+    @property
+    def roles(self) -> Roles:
+        """Who owns, serves and deals."""
+        who = self.participants
+        owners = tuple(one.name for one in who.parties)
+        return Roles(owners, tuple(who.servers) or owners, None if who.helper is None else who.helper.name)
+
+    def world(self, session: bytes = bytes(16)) -> World:
+        """Everybody by rank."""
+        other, owners = self.participants.without_data, self.roles.owners
+        names = ("" if other is None else other.name, *owners)
+        serving = tuple(rank for rank, name in enumerate(names) if name in self.participants.servers)
+        return World(names, session, serving)
+
+    def at_rank(self, rank: int) -> Identity:
+        return self.everybody[self.world().ranks.index(rank)]
 
     @property
     def column_names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.data.columns)
 
     def own_columns(self, rank: int) -> list[int]:
-        """Which columns a party holds."""
+        """Which columns a party holds; who owns no data holds none."""
+        if rank not in self.world().owners:
+            return []
         if self.clustering.partition == "horizontal":
             return list(range(len(self.data.columns)))
-        name = self.names[rank]
+        name = self.at_rank(rank).name
         return [l for l, column in enumerate(self.data.columns) if column.holder == name]
 
     def rank_of(self, key: str) -> int:
         """Whose private key this is."""
-        for rank, one in enumerate(self.everybody):
+        for rank, one in zip(self.world().ranks, self.everybody, strict=True):
             if same_key(key, one.certificate):
                 return rank
         raise StudyError(

@@ -45,7 +45,7 @@ class Counted(msgspec.Struct, frozen=True):
 
 
 def commitment(key: str, study_hash: str, rows: Rows | None) -> str:
-    """HMAC-SHA-256 of ids and values, whatever order the rows are in; empty at the helper.
+    """HMAC-SHA-256 of ids and values, whatever order the rows are in; empty where no data is owned.
 
     The key is derived from the private key and the study: commitments of two studies cannot be compared.
     """
@@ -120,14 +120,14 @@ class Budget:
         return count
 
     def _entry(self, agreed: Agreed, purpose: str) -> Counted:
-        names, commitments, model = self.ready.study.names, {}, ""
+        owners, commitments, model = self.ready.study.roles.owners, {}, ""
         if purpose == "fit":
-            for name in names[1:]:
+            for name in owners:
                 commitments[name] = agreed.greetings[name].commitment
                 if not COMMITMENT.fullmatch(commitments[name]):
                     raise FrameError(f"{name} sent a greeting that makes no sense (it does not commit to data)", name)
         else:
-            model = agreed.greetings[names[1]].model
+            model = agreed.greetings[owners[0]].model
         return Counted("", self.ready.hash, agreed.run, purpose, agreed.task.layout.n, commitments, model)
 
     def _check_limits(self, counted: list[Counted], entry: Counted) -> None:

@@ -25,7 +25,7 @@ from coterie.errors import StudyError
 from coterie.runtime.job import read_package, write_package
 from coterie.study.files import write_file
 
-__all__ = ["FILE", "Checkpoints", "Kept", "Mark", "mark_of", "newest_common"]
+__all__ = ["FILE", "KEPT", "Checkpoints", "Kept", "Mark", "mark_of", "newest_common"]
 
 KEPT = 2
 FILE = re.compile(r"checkpoint-([0-9a-f]{32})-([0-9a-f]{32})-(\d+)-(\d+)-(\d+)")
@@ -80,15 +80,15 @@ class Checkpoints:
     def newest_epoch(self) -> int:
         return max((mark.epoch for mark in self._listed()), default=0)
 
-    def save(self, run: str, session: str, epoch: int, point: Point, terms: str = "") -> Mark:
-        """Keep this one, whole or not at all, and the one before it."""
+    def save(self, run: str, session: str, epoch: int, point: Point, terms: str = "", kept: int = KEPT) -> Mark:
+        """Keep this one, whole or not at all, and the one before it; or as many as are said."""
         mark = Mark(run, session, epoch, point.start, point.iteration)
         stream = io.BytesIO()
         fields = {"purpose": self.purpose, "mark": mark, "terms": terms}
         write_package(stream, {**fields, "plain": dict(_plain(point))}, dict(_arrays(point)))
         body = stream.getvalue()
         write_file(self._path(mark), hashlib.sha256(body).digest() + body, mode=0o600)
-        for old in sorted(self._listed(), key=lambda m: (m.epoch, m.start, m.iteration))[:-KEPT]:
+        for old in sorted(self._listed(), key=lambda m: (m.epoch, m.start, m.iteration))[:-kept]:
             self._path(old).unlink(missing_ok=True)
         return mark
 
@@ -168,6 +168,6 @@ def _plain(point: Point) -> Iterator[tuple[str, Any]]:
 
 
 def newest_common(held: list[list[Mark]]) -> Mark | None:
-    """The checkpoint furthest along that every data party holds."""
+    """The checkpoint furthest along that all of these hold."""
     common = set(held[0]).intersection(*held[1:]) if held else set()
     return max(common, key=lambda mark: mark.progress, default=None)

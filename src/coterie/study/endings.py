@@ -57,8 +57,8 @@ def telling_why(talk: Channel, ready: Ready, goes_on: Callable[[], str]) -> Iter
         yield
     except BaseException as error:
         peer = error.peer if isinstance(error, TransportError) else ""
-        names = ready.study.names
-        talk.abort(names.index(peer) if peer in names else ready.rank, type(error).__name__)
+        names = talk.world.names
+        talk.abort(names.index(peer) if peer and peer in names else ready.rank, type(error).__name__)
         if isinstance(error, InputError) and not isinstance(error, DataError):  # a full disk, say
             _say_what_next(error, goes_on())
         raise

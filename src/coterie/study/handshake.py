@@ -16,7 +16,7 @@ import math
 import secrets
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal, TypeVar
 
 import msgspec
@@ -150,32 +150,36 @@ def agree_on_run(channel: Channel, study: Study, purpose: Purpose, own: Greeting
     for other in others:
         if greetings[other].purpose != purpose:
             raise StudyError(f"{channel.world.names[other]} has started a {greetings[other].purpose}, not a {purpose}")
-    ordered = [greetings[rank] for rank in sorted(greetings)]
-    _check_claimed_rows(study, ordered)
-    task = _task(study, purpose, ordered)
+    world = channel.world
+    ordered = [greetings[rank] for rank in world.ranks]
+    said = dict(zip(world.everybody, ordered, strict=True))
+    _check_claimed_rows(study, said)
+    task = _task(study, purpose, said)
     restart = any(one.restart for one in ordered)
-    mark = None if restart else newest_common([one.marks for one in ordered[1:]])
+    # nothing of a dealer is needed; an owner who does not serve holds no share, but must bring the same data
+    mark = None if restart else newest_common([greetings[rank].marks for rank in world.players])
     starts = max(len(task.starts), 1)
     if mark is not None and (mark.start > starts or mark.iteration > task.max_iter):
-        name = channel.world.names[1]
+        name = world.names[world.owners[0]]
         raise FrameError(f"{name} holds a checkpoint that makes no sense (of a restart that there is not)", name)
     epoch = min(1 + max(one.epoch for one in ordered), MOST_EPOCH)  # whoever claims the most stops nobody for good
     nonces = b"".join(one.nonce for one in ordered)
     common = canonical([own.card.sections, epoch, purpose, mark, restart])
     session = hashlib.sha256(b"coterie session" + common + nonces).digest()[:16]
     task, link = _plan(channel, task)
-    world, run = World(channel.world.names, session), session.hex() if mark is None else mark.run
+    run = session.hex() if mark is None else mark.run
     replayed = mark is not None and mark.start == starts
-    said = dict(zip(study.names, ordered, strict=True))
-    return Agreed(task, world, epoch, mark, link, run, restart, replayed, said)
+    return Agreed(task, replace(world, session=session), epoch, mark, link, run, restart, replayed, said)
 
 
-def _check_claimed_rows(study: Study, greetings: list[Greeting]) -> None:
+def _check_claimed_rows(study: Study, said: Mapping[str, Greeting]) -> None:
     """Everybody sets memory aside for as many rows as a party says that it has."""
     most = study.data.most_rows
-    for name, one in zip(study.names[1:], greetings[1:], strict=True):
-        if one.rows > most:
-            raise DataError(f"{name} says that it has {one.rows} rows; the study allows each party at most {most}")
+    for name in study.roles.owners:
+        if said[name].rows > most:
+            raise DataError(
+                f"{name} says that it has {said[name].rows} rows; the study allows each party at most {most}"
+            )
 
 
 def read_letter(raw: bytes, kind: type[T], name: str, what: str) -> T:
@@ -194,9 +198,11 @@ def greeting(study: Study, purpose: Purpose, rows: int, least: int, **more: obje
     return Greeting(card, secrets.token_bytes(16), purpose, rows, least, **more)  # type: ignore[arg-type]
 
 
-def _task(study: Study, purpose: Purpose, greetings: list[Greeting]) -> Task:
+def _task(study: Study, purpose: Purpose, said: Mapping[str, Greeting]) -> Task:
     """The task that follows from the study and from what everybody brings."""
-    todo, names, parties = study.clustering, study.names, greetings[1:]
+    todo, world = study.clustering, study.world()
+    owners = study.roles.owners
+    parties = [said[name] for name in owners]
     least = max(study.disclosures.least_cluster_size, *(one.least for one in parties))
     check_least(least, study, "the strictest policy among the participants")
     d = len(study.data.columns)
@@ -204,18 +210,18 @@ def _task(study: Study, purpose: Purpose, greetings: list[Greeting]) -> Task:
     if todo.partition == "horizontal":
         layout = Layout("horizontal", sum(counts), d, rows=tuple(counts))
     else:
-        for j, count in enumerate(counts, 1):
+        for name, count in zip(owners, counts, strict=True):
             if count != counts[0]:
                 raise DataError(
-                    f"{names[j]} has {count} rows where {names[1]} has {counts[0]}; in a vertical study all parties "
+                    f"{name} has {count} rows where {owners[0]} has {counts[0]}; in a vertical study all parties "
                     "hold the same rows"
                 )
-        columns = tuple(tuple(study.own_columns(j)) for j in range(1, len(names)))
+        columns = tuple(tuple(study.own_columns(rank)) for rank in world.owners)
         layout = Layout("vertical", counts[0], d, columns=columns)
     low, high = ([getattr(c, end) for c in study.data.columns] for end in ("low", "high"))
     scaled = todo.scale == "bounds"
     if purpose == "predict":
-        return _prediction(study, layout, greetings, least, low, high, scaled)
+        return _prediction(study, layout, said, least, low, high, scaled)
     n, k = layout.n, todo.clusters
     if n > MOST_ROWS:
         raise StudyError(f"there are {n} rows in all; at most {MOST_ROWS} can be clustered")
@@ -232,7 +238,7 @@ def _task(study: Study, purpose: Purpose, greetings: list[Greeting]) -> Task:
             k,
             layout,
             encoding,
-            names=names,
+            names=world.names,
             resolution={column.name: column.resolution for column in study.data.columns},
             counts=study.disclosures.counts,
             labels=study.disclosures.labels,
@@ -252,33 +258,32 @@ def _task(study: Study, purpose: Purpose, greetings: list[Greeting]) -> Task:
 def _prediction(
     study: Study,
     layout: Layout,
-    greetings: list[Greeting],
+    said: Mapping[str, Greeting],
     least: int,
     low: list[float],
     high: list[float],
     scaled: bool,
 ) -> Task:
-    first = greetings[1]
-    for name, one in zip(study.names[2:], greetings[2:], strict=True):
-        if (one.model, one.fractional_bits) != (first.model, first.fractional_bits):
-            raise StudyError(
-                f"{name} brings the model of another run than {study.names[1]}; use results of the same run"
-            )
+    name = study.roles.owners[0]
+    first = said[name]
+    for other in study.roles.players:
+        if (said[other].model, said[other].fractional_bits) != (first.model, first.fractional_bits):
+            raise StudyError(f"{other} brings the model of another run than {name}; use results of the same run")
     k, wanted = study.clustering.clusters, first.fractional_bits
     try:
         encoding = make_encoding(study.column_names, low, high, 1, k, scaled=scaled, wanted=wanted)
     except InputError as error:
-        raise FrameError(f"{study.names[1]} brings a model that makes no sense ({error})", study.names[1]) from None
+        raise FrameError(f"{name} brings a model that makes no sense ({error})", name) from None
     protocol, centers = study.clustering.protocol, study.disclosures.centers
     return make_task(protocol, k, layout, encoding, checked=False, centers=centers, least=least)
 
 
 def _plan(channel: Channel, task: Task) -> tuple[Task, Link]:
     """Step 3: P1 measures and says what follows from it; everybody else comes to the same, or stops."""
-    names, others = channel.world.names, channel.world.peers(1)
+    names, p, others = channel.world.names, channel.world.p, channel.world.peers(1)
     if channel.rank == 1:
         link = _measured(channel, others)
-        task = planned(task, len(names) - 1, "auto", link)
+        task = planned(task, p, "auto", link)
         proposal = Proposal(link, _digest(task))
         for other in others:
             channel.post(other, msgspec.msgpack.encode(proposal))
@@ -288,7 +293,7 @@ def _plan(channel: Channel, task: Task) -> tuple[Task, Link]:
     link = proposal.link
     if not (0 <= link.round_trip < math.inf and 1 <= link.bandwidth < math.inf):
         raise FrameError(f"{names[1]} sent a plan that makes no sense (for an impossible link)", names[1])
-    task = planned(task, len(names) - 1, "auto", link)
+    task = planned(task, p, "auto", link)
     if _digest(task) != proposal.task:
         raise FrameError(f"{names[1]} is about to compute something else than what was agreed on", names[1])
     return task, link

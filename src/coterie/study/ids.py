@@ -36,24 +36,24 @@ def own_block(ready: Ready, agreed: Agreed, family: Family) -> NDArray[np.int64]
 
 
 def compare_ids(family: Family, rows: Rows | None) -> None:
-    """Do all data parties hold the same ids? One bit, to the data parties.
+    """Do all data parties hold the same ids? One bit, to the data parties and whoever serves.
 
-    1. Each derives a tag of its sorted ids, under a key that the data parties share and that is fresh in every run.
+    1. Each derives a tag of its sorted ids, under a key that all but a dealer share and that is fresh in every run.
     2. [h_1 - h_j] for every other party j: P1 contributes its tag, Pj its own, negated.
     3. <difference < 0> and <0 < difference> for every word; one bit, the OR of all of them, is opened.
 
     Sees: a data party the bit, and shares and masked values as in any comparison; nobody has another's tag to try
-    guesses against, and with more than two parties nobody learns whose ids differ. The helper receives nothing of it.
+    guesses against, and with more than two parties nobody learns whose ids differ. A helper receives nothing of it.
     """
     family.begin()
     me = family.me
     allow_comparing_ids(me)
     pairs = me.world.p - 1
     own: NDArray[np.int64] | None = None
+    key = b"" if me.deals else me.streams.common("ids").read(32).tobytes()
     if me.owns:
         if rows is None:
             raise DataError("a data party has no rows to compare the ids of")
-        key = me.streams.common("ids").read(32).tobytes()
         tag = np.frombuffer(hmac.digest(key, canonical(rows.ids), "sha256"), np.uint64) >> np.uint64(64 - BITS)
         parts = np.zeros((pairs, WORDS), np.int64)
         if me.rank == me.world.owners[0]:

@@ -47,13 +47,14 @@ class Openings:
 
     1. The first opening that makes the run count is counted (`count`).
     2. The opening is written into the audit log; of the stop bits, the first of each start stands for all.
-    3. The helper tells the data parties that it has written it, too; they wait for that.
+    3. Whoever sends nothing for an opening tells the others that it has written it, too; they wait for that. That is
+       the helper; without one it may be anybody, since two servers are enough to open a value, so all tell all.
 
     Where only the results of a run that has ended are opened once more, to somebody who lacks them, what stands in the
     log already is not written again: it is the same.
 
-    A value is open once all data parties have sent their shares of it, which each does after step 3: so everybody
-    has logged it by then. The helper is ahead of the parties as a rule, so that waiting takes no time.
+    With a helper, a value is open once all data parties have sent their shares of it, which each does after step 3: so
+    everybody has logged it by then. The helper is ahead of the parties as a rule, so that waiting takes no time.
     """
 
     def __init__(self, audit: Audit, talk: Channel, agreed: Agreed, count: Callable[[], None]) -> None:
@@ -75,9 +76,15 @@ class Openings:
         self._confirm()
 
     def _confirm(self) -> None:
-        if self.talk.rank == 0:
-            for party in self.talk.world.owners:
-                self.talk.post(party, LOGGED)
-        elif self.talk.collect(0) != LOGGED:
-            helper = self.talk.world.names[0]
-            raise FrameError(f"{helper} should have said that it logged an opening, and said something else", helper)
+        world, rank = self.talk.world, self.talk.rank
+        telling = world.players if world.dealer is None else [world.dealer]
+        if rank in telling:
+            for other in world.players:
+                if other != rank:
+                    self.talk.post(other, LOGGED)
+        if rank == world.dealer:
+            return
+        for other in telling:
+            if other != rank and self.talk.collect(other) != LOGGED:
+                name = world.names[other]
+                raise FrameError(f"{name} should have said that it logged an opening, and said something else", name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -14,8 +15,19 @@ from coterie.errors import PolicyError
 from coterie.study.agreement import Study
 from coterie.study.files import decode_toml
 
-__all__ = ["LEAST", "MOST_LEAST", "Policy", "check_least", "check_policy", "check_rows", "load_policy"]
+__all__ = [
+    "LEAST",
+    "MOST_LEAST",
+    "Policy",
+    "check_least",
+    "check_policy",
+    "check_rows",
+    "explain_protocols",
+    "load_policy",
+]
 
+#: The protocol families that rest on a helper who only deals: those that are accepted where no policy names others.
+WITH_HELPER = ("onetime", "securenn")
 #: The least cluster size where no policy says another, and the most that one may ask for.
 LEAST, MOST_LEAST = 10, 1 << 31
 #: What the numbers in a policy may be.
@@ -34,8 +46,9 @@ RANGES = {
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`peers`: the certificates' fingerprints that are accepted; everybody's, where it is left out.
 
-    What is not said is allowed, but for the least cluster size, which is 10 (an explicit 1 switches it off), and for
-    returning to a study with other data. `runs` and `predicted_rows` are what a study, or a model, may be used for in
+    What is not said is allowed, but for the least cluster size, which is 10 (an explicit 1 switches it off), for
+    protocol families that rest on something else than a helper who only deals, and for returning to a study with other
+    data. `runs` and `predicted_rows` are what a study, or a model, may be used for in
     all; `most_rows` is for each party.
     """
 
@@ -43,7 +56,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     counts: tuple[Literal["secret", "revealed"], ...] = ("secret", "revealed")
     labels: tuple[Literal["private", "revealed"], ...] = ("private", "revealed")
     centers: tuple[Literal["revealed", "shared"], ...] = ("revealed", "shared")
-    protocols: tuple[str, ...] = ("onetime", "securenn")
+    protocols: tuple[str, ...] = WITH_HELPER
     peers: list[str] | None = None
     contribution: Contribution = "least"
     coalition: int = 1
@@ -133,9 +146,10 @@ def check_policy(policy: Policy, study: Study, own: str, called: str) -> None:
         ("protocols", study.clustering.protocol, policy.protocols),
     ):
         if wanted not in allowed:
+            advice = f". If you accept it, {_name_protocol(wanted, allowed)}" if rule == "protocols" else ""
             raise PolicyError(
                 f"{called}: the rule `{rule}` allows {', '.join(map(repr, allowed)) or 'nothing'}; the study asks for "
-                f"{wanted!r}"
+                f"{wanted!r}{advice}"
             )
     for rule, asked, what in (
         ("most_clusters", study.clustering.clusters, "clusters"),
@@ -156,6 +170,19 @@ def check_policy(policy: Policy, study: Study, own: str, called: str) -> None:
                 raise PolicyError(
                     f"{called}: the rule `peers` does not list {one.name} (fingerprint {one.fingerprint})"
                 )
+
+
+def _name_protocol(protocol: str, allowed: Sequence[str] = WITH_HELPER) -> str:
+    listed = ", ".join(f'"{name}"' for name in (*allowed, protocol))
+    return f"write into the policy (policy.toml beside the key, or --policy FILE): protocols = [{listed}]"
+
+
+def explain_protocols(study: Study) -> list[str]:
+    """What a policy must say before it lets the study's protocol family be used; nothing, if none need say it."""
+    protocol = study.clustering.protocol
+    if protocol in WITH_HELPER:
+        return []
+    return [f"No policy allows protocol {protocol} unless it names it. If you accept it, {_name_protocol(protocol)}"]
 
 
 def check_rows(policy: Policy, rows: int, called: str) -> None:

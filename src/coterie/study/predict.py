@@ -23,7 +23,15 @@ from coterie.study.endings import declining
 from coterie.study.handshake import Agreed, greeting
 from coterie.study.ids import own_block
 from coterie.study.prepare import Orders, Ready, prepare, recognise
-from coterie.study.results import Model, check_out, in_source_order, load_model, source_ids, write_manifest
+from coterie.study.results import (
+    Model,
+    check_out,
+    in_source_order,
+    kept_share,
+    load_model,
+    source_ids,
+    write_manifest,
+)
 from coterie.study.session import Session, about, everybody_is_done, summary, take_part
 from coterie.study.voice import Voice
 
@@ -41,7 +49,7 @@ def predict_rows(orders: Orders, voice: Voice | None = None) -> Path:
         ready = prepare(orders, known)
     voice.note(f"the policy is {ready.policy_called}")
     model = None
-    if ready.rank:
+    if ready.owns or not (alone or ready.deals):
         if orders.model is None:
             raise InputError("say which model with --model, such as results/model.json")
         model = load_model(orders.model, ready)
@@ -95,11 +103,11 @@ def _predict(me: Party, ready: Ready, agreed: Agreed, model: Model | None) -> Ou
     block = own_block(ready, agreed, family)
     closed = None if model is None else _closed(model)
     if task.centers == "shared":
-        share = None if model is None else {"words": np.array(model.share, np.uint64).reshape(shape)}
+        share = None if model is None or not ready.serves else kept_share(model, task.protocol)
         centers = family.restore(share, shape)
     else:
         known = None
-        if model is not None:
+        if model is not None and ready.owns:
             known = np.zeros(shape, np.int64)
             known[:, ready.study.own_columns(ready.rank)] = np.array(model.centers, np.int64)
         centers = family.enter(known, shape)

@@ -72,7 +72,7 @@ class Known:
 
     @property
     def me(self) -> Identity:
-        return self.study.everybody[self.rank]
+        return self.study.at_rank(self.rank)
 
     @property
     def others(self) -> list[Identity]:
@@ -81,17 +81,33 @@ class Known:
     @property
     def world(self) -> World:
         """Everybody, before a session is agreed on."""
-        return World(self.study.names, hello_session(self.hash))
+        return self.study.world(hello_session(self.hash))
 
     @property
     def peers(self) -> list[Peer]:
-        return [Peer(one.host, one.port, one.certificate) for one in self.study.everybody]
+        """By rank; nobody can be reached at a vacant one."""
+        vacant = [] if self.world.ranks[0] == 0 else [Peer("", 0, "")]
+        return [*vacant, *(Peer(one.host, one.port, one.certificate) for one in self.study.everybody)]
+
+    @property
+    def owns(self) -> bool:
+        """Does it bring data?"""
+        return self.rank in self.world.owners
+
+    @property
+    def serves(self) -> bool:
+        """Does it hold shares and compute?"""
+        return self.rank in self.world.servers
+
+    @property
+    def deals(self) -> bool:
+        return self.rank == self.world.dealer
 
 
 @dataclass(frozen=True, repr=False)
 class Ready(Known):
-    """One that may take part. `rows` (in common order) and `order` (where each stood in the source) are None at the
-    helper."""
+    """One that may take part. `rows` (in common order) and `order` (where each stood in the source) are None where no
+    data is owned."""
 
     policy: Policy
     policy_called: str
@@ -105,7 +121,7 @@ def recognise(orders: Orders) -> Known:
     study = load_study(orders.study)
     rank = study.rank_of(key)
     verify_signatures(orders.study, study)
-    return Known(study, study_hash(study), rank, Credentials(study.everybody[rank].certificate, key))
+    return Known(study, study_hash(study), rank, Credentials(study.at_rank(rank).certificate, key))
 
 
 def prepare(orders: Orders, known: Known | None = None) -> Ready:
@@ -120,11 +136,12 @@ def prepare(orders: Orders, known: Known | None = None) -> Ready:
 
 
 def read_data(orders: Orders, study: Study, rank: int) -> tuple[Rows | None, NDArray[np.intp] | None]:
-    """This party's rows, checked against the study's schema and in common order; nothing at the helper."""
-    name = study.names[rank]
-    if rank == 0:
+    """This party's rows, checked against the study's schema and in common order; nothing where no data is owned."""
+    name = study.at_rank(rank).name
+    if name not in study.roles.owners:
         if orders.data is not None:
-            raise InputError(f"{name} is the helper, which holds no data; leave --data out")
+            what = "the helper, which" if name == study.roles.dealer else "a server that"
+            raise InputError(f"{name} is {what} holds no data; leave --data out")
         return None, None
     own = [study.data.columns[l] for l in study.own_columns(rank)]
     if orders.data is None and orders.model is not None and study.clustering.partition == "horizontal":

@@ -20,21 +20,26 @@ from numpy.typing import NDArray
 from coterie.clustering import Outcome
 from coterie.data.sinks import write_labels
 from coterie.errors import InputError, ProtocolError, StudyError
-from coterie.report.facts import Facts, Participant, facts_of, versions
+from coterie.protocols import FAMILIES
+from coterie.report.facts import Facts, Participant, describe_role, facts_of, versions
 from coterie.ring import fractional_bits
 from coterie.runtime.job import Kept
-from coterie.study.agreement import Study
 from coterie.study.drafts import is_empty, remove_left_over, try_place
 from coterie.study.files import read_text, write_file
 from coterie.study.handshake import Agreed
 from coterie.study.policy import MOST_LEAST
 from coterie.study.prepare import Known, Ready
 
-__all__ = ["Model", "Spent", "check_out", "in_source_order", "load_model", "write_results"]
+__all__ = ["Model", "Spent", "check_out", "in_source_order", "kept_share", "load_model", "write_results"]
+
+
+#: A share of the centres: rows of words; or, where the scheme has several parts, each by its name.
+Share = list[list[int]] | dict[str, list[list[int]]]
 
 
 class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a party needs to label further rows: its columns of the centres, encoded, or its share of all of them.
+    """What a participant needs to label further rows: its columns of the centres, encoded; or its share of all of them,
+    if it serves. Everybody but a helper has one.
 
     `run` names the run it comes from: models of one run fit together. A suppressed cluster's centre is zero, and a copy
     of an open one where centres are shared.
@@ -51,7 +56,7 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     made_with: str
     centers: list[list[int]] | None = None
     centers_in_data_units: list[list[float | None]] | None = None
-    share: list[list[int]] | None = None
+    share: Share | None = None
     suppressed: list[bool] = []
 
     def __repr__(self) -> str:
@@ -109,7 +114,7 @@ def _finished(folder: Path) -> tuple[object, object]:
 
 
 def load_model(path: Path, known: Known) -> Model:
-    """A party's own model of this study; what it says twice, and what the study says as well, must agree."""
+    """A participant's own model of this study; what it says twice, and what the study says as well, must agree."""
     try:
         model = msgspec.json.decode(read_text(path, "the model"), type=Model)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -118,25 +123,41 @@ def load_model(path: Path, known: Known) -> Model:
         raise StudyError(f"{path} is a model of another study")
     if model.party != known.me.name:
         raise StudyError(f"{path} is the model of {model.party}; {known.me.name} has one of its own")
-    wrong = _wrong_with(model, known.study, known.rank)
+    wrong = _wrong_with(model, known)
     if wrong:
         raise StudyError(f"{path} was changed or damaged: its {wrong}; take the file as the run has written it")
     return model
 
 
-def _wrong_with(model: Model, study: Study, rank: int) -> str:
+def kept_share(model: Model, protocol: str) -> dict[str, NDArray[np.uint64]]:
+    """A model's share of the centres, as the protocol family has exported it."""
+    return {part: np.array(rows, np.uint64) for part, rows in _parts(model, protocol).items()}
+
+
+def _parts(model: Model, protocol: str) -> dict[str, list[list[int]]]:
+    if model.share is None:
+        return {}
+    return model.share if isinstance(model.share, dict) else {FAMILIES[protocol].share_parts[0]: model.share}
+
+
+def _wrong_with(model: Model, known: Known) -> str:
     """What in a model cannot be, in this study; nothing, if all of it can."""
-    own = [study.column_names[l] for l in study.own_columns(rank)]
+    study = known.study
+    own = [study.column_names[l] for l in study.own_columns(known.rank)]
     k, columns = study.clustering.clusters, study.data.columns
     if (model.partition, model.clusters, model.columns) != (study.clustering.partition, k, own):
         return "partition, clusters or columns are not those of the study"
     shared = study.disclosures.centers == "shared"
-    held, width = (model.share, len(columns)) if shared else (model.centers, len(own))
+    parts = _parts(model, study.clustering.protocol)
+    held = [*parts.values(), *([] if model.centers is None else [model.centers])]
+    width = len(columns) if shared else len(own)
     least, beyond = (0, 1 << 64) if shared else (-(1 << 63), 1 << 63)
-    if held is None or (model.centers is None) != shared or (model.share is None) == shared:
+    wanted = FAMILIES[study.clustering.protocol].share_parts if shared and known.serves else ()
+    if sorted(parts) != sorted(wanted) or (model.centers is not None) != (known.owns and not shared):
         return f"centres are not {study.disclosures.centers}, as the study has them"
-    if [len(row) for row in held] != [width] * k or not all(least <= v < beyond for row in held for v in row):
-        return f"centres are not {k} rows of {width} numbers"
+    for rows in held:
+        if [len(row) for row in rows] != [width] * k or not all(least <= v < beyond for row in rows for v in row):
+            return f"centres are not {k} rows of {width} numbers"
     if len(model.suppressed) not in (0, k) or not 1 <= model.least <= MOST_LEAST:
         return "suppressed clusters or least cluster size make no sense"
     low, high = [c.low for c in columns], [c.high for c in columns]
@@ -167,7 +188,8 @@ def source_ids(ready: Ready) -> list[str] | None:
 
 
 def write_results(folder: Path, ready: Ready, agreed: Agreed, outcome: Outcome, kept: Kept, spent: Spent) -> None:
-    """Fill a folder: centres, labels, model, disclosures, traffic, report."""
+    """Fill a folder: centres, labels, model, disclosures, traffic, report. Centres and labels are for who owns data; a
+    model is for everybody but a helper."""
     from coterie.report.write import write_report
 
     facts = _facts(ready, agreed, outcome, spent)
@@ -180,11 +202,12 @@ def write_results(folder: Path, ready: Ready, agreed: Agreed, outcome: Outcome, 
             source_ids(ready),
             ready.study.data.id or None,
         )
+        if facts.centers is not None:
+            write_file(folder / "centers.csv", _centers(facts, facts.centers).encode())
+    if not ready.deals:
         model = _model(ready, agreed, outcome, kept)
         mode = 0o600 if model.share is not None else 0o644
         write_file(folder / "model.json", msgspec.json.format(msgspec.json.encode(model), indent=1), mode)
-        if facts.centers is not None:
-            write_file(folder / "centers.csv", _centers(facts, facts.centers).encode())
     log = b"".join(msgspec.json.encode(entry) + b"\n" for entry in outcome.disclosures)
     write_file(folder / "disclosures.jsonl", log)
     costs: dict[str, Any] = {
@@ -218,8 +241,8 @@ def write_manifest(folder: Path, ready: Ready, purpose: str, run: str, audit: st
 def _facts(ready: Ready, agreed: Agreed, outcome: Outcome, spent: Spent) -> Facts:
     study = ready.study
     participants = [
-        Participant(one.name, "helper" if rank == 0 else "data party", one.address, one.fingerprint)
-        for rank, one in enumerate(study.everybody)
+        Participant(one.name, describe_role(study.roles, one.name), one.address, one.fingerprint)
+        for one in study.everybody
     ]
     return facts_of(
         agreed.task,
@@ -253,8 +276,12 @@ def _model(ready: Ready, agreed: Agreed, outcome: Outcome, kept: Kept) -> Model:
         f"coterie {versions()['coterie']}",
         suppressed=[] if outcome.suppressed is None else [bool(flag) for flag in outcome.suppressed],
     )
+    if task.centers == "shared" and ready.serves:
+        parts = {part: share.tolist() for part, share in kept["centers"].items()}
+        share: Share = parts if len(parts) > 1 else next(iter(parts.values()))
+        return msgspec.structs.replace(model, share=share)
     if outcome.centers is None:
-        return msgspec.structs.replace(model, share=kept["centers"]["words"].tolist())
+        return model
     shown: list[list[float | None]] = task.encoding.decode(outcome.centers, outcome.center_columns).tolist()
     if outcome.suppressed is not None:
         shown = [[None] * len(row) if flag else row for row, flag in zip(shown, outcome.suppressed, strict=True)]

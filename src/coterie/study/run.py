@@ -19,7 +19,7 @@ from coterie.runtime.memory import peak_bytes
 from coterie.sharing import Party
 from coterie.study.agreement import Study
 from coterie.study.budget import Budget, commitment
-from coterie.study.checkpoint import Checkpoints, Mark
+from coterie.study.checkpoint import KEPT, Checkpoints, Mark
 from coterie.study.drafts import folder_for
 from coterie.study.endings import declining
 from coterie.study.files import canonical
@@ -114,7 +114,7 @@ def _taken_up(agreed: Agreed, checkpoints: Checkpoints, own: list[Mark], voice: 
             checkpoints.clear()
         return None
     point = Point(mark.start, mark.iteration)
-    if mark in own:  # the helper can do without
+    if mark in own:  # whoever deals can do without
         point, terms = checkpoints.load(mark)
         if terms != agreed.terms:
             raise StudyError(
@@ -162,13 +162,13 @@ class _Progress(Watch):
 
     def finished(self, point: Callable[[], Point]) -> None:
         if not self.agreed.replayed:
-            self.end = self._save(point())
+            self.end = self._save(point(), KEPT + 1)  # an owner who does not serve may be ahead of the servers
             everybody_has_saved(self.session.talk)
             self.checkpoints.keep(self.end)
 
-    def _save(self, point: Point) -> Mark:
+    def _save(self, point: Point, kept: int = KEPT) -> Mark:
         session = self.agreed.world.session.hex()
-        return self.checkpoints.save(self.agreed.run, session, self.agreed.epoch, point, self.agreed.terms)
+        return self.checkpoints.save(self.agreed.run, session, self.agreed.epoch, point, self.agreed.terms, kept)
 
 
 def check_state(folder: Path) -> None:

@@ -165,7 +165,7 @@ def everybody_is_done(talk: Channel, ready: Ready, audit: Audit) -> None:
         talk.post(other, letter)
     heads = {}
     for other in talk.world.peers(talk.rank):
-        one = ready.study.everybody[other]
+        one = ready.study.at_rank(other)
         heads[one.name] = check_head(read_letter(talk.collect(other), Finished, one.name, "last letter").head, one)
     audit.record("ready", heads=heads)
 

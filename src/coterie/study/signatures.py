@@ -38,7 +38,7 @@ def signature_path(path: Path, name: str) -> Path:
 
 def sign_study(path: Path, key: str) -> Path:
     study = load_study(path)
-    one = study.everybody[study.rank_of(key)]
+    one = study.at_rank(study.rank_of(key))
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     draft = Signature(one.name, one.fingerprint, now, section_hashes(study), "")
     signed = msgspec.structs.replace(draft, signature=base64.b64encode(sign(key, draft.message())).decode())

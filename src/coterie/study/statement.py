@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coterie.ideal import Roles, Terms, learnt
+from coterie.ideal import Learnt, Terms, learnt
 
 if TYPE_CHECKING:
     from coterie.study.agreement import Study
 
-__all__ = ["roles_of_study", "state_disclosures", "state_output_rules", "terms_of_study"]
+__all__ = ["state_disclosures", "state_output_rules", "terms_of_study"]
 
 #: The lines, by name and time of what is learnt; where that matters, by partition. These words are signed: with others,
 #: studies that were signed before no longer hold.
 LINES: dict[tuple[str, str], str | dict[str, str]] = {
-    ("equal ids", "before"): "Before the first iteration {who} learn one bit: whether all of them hold the same ids.",
+    ("equal ids", "before"): "Before the first iteration {who} learn one bit: whether {all} hold the same ids.",
     ("stop bit", "iteration"): "In every iteration {who} learn one bit: whether to stop.",
     ("counts", "iteration"): "In every iteration {who} learn how many rows each cluster has.",
+    ("counts", "end"): "At the end {who} learn how many rows each cluster has.",
     ("labels", "iteration"): "In every iteration {who} learn the cluster of every row.",
     ("labels", "end"): {
         "horizontal": "At the end each party learns the clusters of its own rows, and of no others.",
         "vertical": "At the end each party learns the cluster of every row (it holds a part of every row).",
     },
-    ("share of the centres", "end"): "The centres are never disclosed: each party keeps a share, which alone says "
+    ("share of the centres", "end"): "The centres are never disclosed: each {keeper} keeps a share, which alone says "
     "nothing.",
     ("centers", "end"): {
         "horizontal": "At the end {who} learn the centres of the clusters.",
@@ -30,12 +31,6 @@ LINES: dict[tuple[str, str], str | dict[str, str]] = {
     },
     ("inertia", "end"): "At the end {who} learn the inertia, the sum of all squared distances to the centres.",
 }
-
-
-def roles_of_study(study: Study) -> Roles:
-    """Every party owns and serves, and the helper deals."""
-    helper, *parties = study.names
-    return Roles(tuple(parties), tuple(parties), helper)
 
 
 def terms_of_study(study: Study, least: int = 1) -> Terms:
@@ -59,32 +54,55 @@ def terms_of_study(study: Study, least: int = 1) -> Terms:
 
 def state_disclosures(study: Study) -> list[str]:
     """What is disclosed to whom, as the file says it."""
-    roles = roles_of_study(study)
-    items = {(one.item.what, one.item.when): one for one in learnt(terms_of_study(study), roles)}
+    roles = study.roles
+    items: dict[tuple[str, str], Learnt] = {
+        (one.item.what, one.item.when): one for one in learnt(terms_of_study(study), roles)
+    }
     lines = []
     for key, said in LINES.items():
-        if key in items:
+        if key in items and not _is_known(key, items):
             line = said if isinstance(said, str) else said[study.clustering.partition]
             who = ", ".join(name for name in items[key].to if name != roles.dealer)
-            lines.append(line.format(who=f"{who} and {roles.dealer}" if roles.dealer in items[key].to else who))
+            filled = line.format(
+                who=f"{who} and {roles.dealer}" if roles.dealer in items[key].to else who,
+                all="all of them" if roles.all_own else "all parties",
+                keeper=roles.keeper,
+            )
+            lines.append(filled)
+    included = "" if roles.dealer is None else f", {roles.dealer} included,"
     return [
         *lines,
         *state_output_rules(study),
-        f"Everybody, {roles.dealer} included, knows this file, how many rows each party has, and the number of "
-        "iterations.",
+        *_state_trust(study),
+        f"Everybody{included} knows this file, how many rows each party has, and the number of iterations.",
     ]
+
+
+def _is_known(key: tuple[str, str], items: dict[tuple[str, str], Learnt]) -> bool:
+    """Do all who learn it at the end know it from the last iteration?"""
+    before = items.get((key[0], "iteration"))
+    return key == ("counts", "end") and before is not None and set(items[key].to) <= set(before.to)
+
+
+def _state_trust(study: Study) -> list[str]:
+    """Whom one trusts, where that is not a helper who only deals."""
+    roles = study.roles
+    if roles.dealer is not None:
+        return []
+    servers = f"{', '.join(roles.servers)} hold shares and compute"
+    return [f"{servers}. Any two of them together could read everything: no two of them may pool what they hold."]
 
 
 def state_output_rules(study: Study) -> list[str]:
     """Which clusters are opened, as the file says it."""
-    shown = study.disclosures
+    shown, learners = study.disclosures, "Parties" if study.roles.all_own else "Parties and servers"
     vertical = study.clustering.partition == "vertical"
     least = shown.least_cluster_size
     said = [
         f"The least cluster size is the largest that the study ({least if least > 1 else 'which names none'}) or a "
         "party's policy (10 unless it says otherwise) asks for. A cluster with fewer rows, when its centre was made or "
         "in the end, stays closed: no centre; its rows are labelled by the nearest open centre (-1 if all clusters are "
-        "closed; then there is no inertia, either). Parties learn which clusters are closed, and not why."
+        f"closed; then there is no inertia, either). {learners} learn which clusters are closed, and not why."
     ]
     if vertical:
         said.append(

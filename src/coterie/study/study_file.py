@@ -14,6 +14,7 @@ from coterie.errors import InputError, StudyError
 from coterie.study.agreement import MOST_ROWS, SECTIONS, Study, StudyColumn
 from coterie.study.files import decode_toml, read_text, write_file
 from coterie.study.identity import Identity
+from coterie.study.seating import seat_everybody
 from coterie.study.statement import state_disclosures
 from coterie.study.validity import check_study
 
@@ -26,8 +27,9 @@ SHOWN = ("counts", "labels", "centers", "sizes", "least_cluster_size", "contribu
 def create_study(
     name: str,
     parties: Sequence[Identity],
-    helper: Identity,
+    helper: Identity | None = None,
     *,
+    servers: Sequence[str | Identity] = (),
     clusters: int,
     partition: str,
     columns: Sequence[str],
@@ -38,8 +40,9 @@ def create_study(
     most_rows: int = MOST_ROWS,
     **options: object,
 ) -> Study:
-    """A checked study. `holds`: column name to party name, if vertical. `options`: the other fields of [clustering]
-    and [disclosures]."""
+    """A checked study. Whether a helper or servers are needed follows from the protocol; a server is a party's name, or
+    the identity of one who owns no data. `holds`: column name to party name, if vertical. `options`: the other fields
+    of [clustering] and [disclosures]."""
     if partition == "mixed":
         raise InputError("a study is horizontal or vertical; a patchwork of cells is for SecureKMeans.fit_parties")
     for column in columns:
@@ -61,7 +64,7 @@ def create_study(
                 "clustering": {"clusters": clusters, "partition": partition, **options},
                 "data": {"columns": msgspec.to_builtins(listed), "id": id_column, "most_rows": most_rows},
                 "disclosures": shown,
-                "participants": {"helper": msgspec.to_builtins(helper), "parties": msgspec.to_builtins(list(parties))},
+                "participants": msgspec.to_builtins(seat_everybody(parties, helper, servers)),
             },
             Study,
         )

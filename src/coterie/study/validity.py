@@ -8,14 +8,13 @@ from collections.abc import Callable
 from coterie.errors import StudyError
 from coterie.study.agreement import FORMAT, Study, StudyColumn
 from coterie.study.identity import check_identity
+from coterie.study.seating import find_misfit
 from coterie.study.statement import state_disclosures
 
 __all__ = ["check_study"]
 
 #: Raises an error with the text unless the first argument is true.
 Must = Callable[[bool, str], None]
-#: The names in coterie.protocols, which takes long to load.
-FAMILIES = ("onetime", "securenn")
 VERTICAL_RESOLUTION = (
     "[data] resolution is for a horizontal study: where columns are split, every party learns every label, and so the "
     "sizes"
@@ -41,6 +40,8 @@ def check_study(study: Study, where: str) -> None:
 
 
 def _check_options(study: Study, must: Must) -> None:
+    from coterie.protocols import FAMILIES  # takes long to load
+
     todo, data, shown = study.clustering, study.data, study.disclosures
     must(todo.clusters >= 1, "[clustering] clusters must be at least 1")
     must(todo.protocol in FAMILIES, f"[clustering] protocol must be one of {', '.join(FAMILIES)}")
@@ -86,9 +87,9 @@ def _check_resolution(column: StudyColumn, partition: str, must: Must) -> None:
 
 
 def _check_participants(study: Study, must: Must, where: str) -> None:
-    people = study.everybody
-    must(len(people) >= 3, "[participants] at least two parties and a helper are needed")
-    must(len(people) <= 256, "[participants] at most 255 parties can take part")
+    people, parties = study.everybody, study.participants.parties
+    must(len(parties) >= 2, "[participants] at least two parties are needed")
+    must(len(parties) <= 255, "[participants] at most 255 parties can take part")
     for one in people:
         check_identity(one, f"{where}: [participants]")
         must(study.names.count(one.name) == 1, f"[participants] {one.name} is listed twice")
@@ -100,18 +101,20 @@ def _check_participants(study: Study, must: Must, where: str) -> None:
             sum(other.address == one.address for other in people) == 1,
             f"[participants] {one.name} has the address of another participant",
         )
+    misfit = find_misfit(study.clustering.protocol, study.participants)
+    must(not misfit, f"[participants] {misfit}")
 
 
 def _check_partition(study: Study, must: Must) -> None:
-    data = study.data
+    data, owners = study.data, study.roles.owners
     if study.clustering.partition == "vertical":
         must(bool(data.id), "[data] a vertical study needs an id column, by which rows are put in a common order")
         for column in data.columns:
             must(
-                column.holder in study.names[1:],
-                f"[data] column {column.name!r} must be held by one of the parties ({', '.join(study.names[1:])})",
+                column.holder in owners,
+                f"[data] column {column.name!r} must be held by one of the parties ({', '.join(owners)})",
             )
-        for name in study.names[1:]:
+        for name in owners:
             must(any(c.holder == name for c in data.columns), f"[data] party {name} holds no column")
     else:
         must(not any(c.holder for c in data.columns), "[data] only in a vertical study columns have holders")

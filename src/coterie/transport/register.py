@@ -62,6 +62,6 @@ class Register:
     def blame(self, error: BaseException) -> Abort:
         """What others hear of an error: whose fault it is, and its kind. What it says of files and addresses stays."""
         culprit = self.rank
-        if isinstance(error, TransportError) and error.peer in self.world.names:
+        if isinstance(error, TransportError) and error.peer in self.world.everybody:
             culprit = self.world.names.index(error.peer)
         return Abort(culprit, type(error).__name__)
