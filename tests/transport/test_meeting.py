@@ -269,7 +269,7 @@ def test_who_finds_a_peer_busy_for_too_long_says_so():
     with held(1, [rogues, mine]) as busy, dialled(busy, hello(DUEL, 0, 1)) as first:
         read_exactly(first, HEADER_BYTES)
         with pytest.raises(PeerUnreachable, match="in the middle of a run") as caught:
-            hold_and_connect(0, [rogues, mine], 0.5)
+            hold_and_connect(0, [rogues, mine], 4.0)
     assert caught.value.peer == "Honest"
 
 
