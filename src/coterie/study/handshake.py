@@ -201,23 +201,10 @@ def greeting(study: Study, purpose: Purpose, rows: int, least: int, **more: obje
 def _task(study: Study, purpose: Purpose, said: Mapping[str, Greeting]) -> Task:
     """The task that follows from the study and from what everybody brings."""
     todo, world = study.clustering, study.world()
-    owners = study.roles.owners
-    parties = [said[name] for name in owners]
+    parties = [said[name] for name in study.roles.owners]
     least = max(study.disclosures.least_cluster_size, *(one.least for one in parties))
     check_least(least, study, "the strictest policy among the participants")
-    d = len(study.data.columns)
-    counts = [one.rows for one in parties]
-    if todo.partition == "horizontal":
-        layout = Layout("horizontal", sum(counts), d, rows=tuple(counts))
-    else:
-        for name, count in zip(owners, counts, strict=True):
-            if count != counts[0]:
-                raise DataError(
-                    f"{name} has {count} rows where {owners[0]} has {counts[0]}; in a vertical study all parties "
-                    "hold the same rows"
-                )
-        columns = tuple(tuple(study.own_columns(rank)) for rank in world.owners)
-        layout = Layout("vertical", counts[0], d, columns=columns)
+    layout = _layout(study, [one.rows for one in parties])
     low, high = ([getattr(c, end) for c in study.data.columns] for end in ("low", "high"))
     scaled = todo.scale == "bounds"
     if purpose == "predict":
@@ -253,6 +240,21 @@ def _task(study: Study, purpose: Purpose, said: Mapping[str, Greeting]) -> Task:
         )
     except InputError as error:
         raise StudyError(str(error)) from None
+
+
+def _layout(study: Study, counts: list[int]) -> Layout:
+    """Who holds what, from how many rows each owner has."""
+    owners, d = study.roles.owners, len(study.data.columns)
+    if study.clustering.partition == "horizontal":
+        return Layout("horizontal", sum(counts), d, rows=tuple(counts))
+    for name, count in zip(owners, counts, strict=True):
+        if count != counts[0]:
+            raise DataError(
+                f"{name} has {count} rows where {owners[0]} has {counts[0]}; in a vertical study all parties "
+                "hold the same rows"
+            )
+    columns = tuple(tuple(study.own_columns(rank)) for rank in study.world().owners)
+    return Layout("vertical", counts[0], d, columns=columns)
 
 
 def _prediction(
