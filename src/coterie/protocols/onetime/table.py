@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from coterie.protocols.interface import Holding, Ints
 from coterie.protocols.onetime.centers import mask_of
 from coterie.protocols.onetime.kernels import bits_to_words, two_products, two_sums
-from coterie.protocols.onetime.steps import Step, bits, raw_words, words
-from coterie.sharing import Masked, Party, Secret, Shared, broadcast_masked, open_bits, open_words, receive_masked
+from coterie.randomness import Elements, Masked, Material, bits, elements, raw_words, words
+from coterie.ring import Words as WordRing
+from coterie.sharing import Party, Secret, Shared, broadcast_masked, receive_masked, start_opening
 from coterie.transport import metered
 
 __all__ = [
@@ -113,7 +114,7 @@ def enter(me: Party, own: Ints | None, holding: Holding, size: int) -> Table:
         if me.rank in block.holders:
             cells = _cells(holding, block, me.rank)
             x = _transposed(own, block)[cells]
-            broadcast_masked(me, Masked(x - data_mask(me, me.rank, number, block, len(x))))
+            broadcast_masked(me, Masked(x - data_mask(me, me.rank, number, block, len(x)), cells_message(len(x))))
     blocks = []
     for block in plain:
         e = np.zeros((holding.d, block.numbers), np.uint64)
@@ -132,6 +133,11 @@ def enter(me: Party, own: Ints | None, holding: Holding, size: int) -> Table:
     return Table(number, blocks, holding, own_sum)
 
 
+def cells_message(count: int) -> Elements:
+    """So many masked cells, from their owner to everybody else; and the mask of them."""
+    return elements(WordRing(64), count)
+
+
 def _cells(holding: Holding, block: Block, owner: int) -> NDArray[np.bool_]:
     """Which cells of a block (d, numbers) a party holds."""
     cells = np.zeros((holding.d, block.numbers), np.bool_)
@@ -148,7 +154,7 @@ def _transposed(own: Ints, block: Block) -> Words:
 
 def data_mask(me: Party, owner: int, table: int, block: Block, count: int) -> Words:
     """The masks of an owner's cells of a block; its own and the helper's to expand, as often as needed."""
-    return me.streams.lasting(owner, table, block.number).read(8 * count).view(np.uint64)
+    return me.streams.lasting(owner, table, block.number).read(cells_message(count).bytes).view(np.uint64)
 
 
 def _masks(me: Party, table: Table, block: Block) -> Words:
@@ -164,6 +170,10 @@ def _masks(me: Party, table: Table, block: Block) -> Words:
     return a
 
 
+def scores_material(k: int, numbers: int, width: int) -> Material:
+    return Material("scores", bound={"AB": words(k, numbers, width=width)})
+
+
 def block_scores(me: Party, table: Table, block: Block, centers: Shared, width: int) -> Words | None:
     """[M] (k, numbers) modulo 2^width: M_ij = |c_j|^2 - 2 x_i . c_j, which orders as the distance does.
 
@@ -171,19 +181,24 @@ def block_scores(me: Party, table: Table, block: Block, centers: Shared, width: 
     others all but the first term. No communication beyond what masks the centres.
     """
     k, mask = centers.shape[0], mask_of(centers)
-    step = Step(me, "scores", {}, {"AB": words(k, block.numbers, width=width)})
+    dealt = me.deal(scores_material(k, block.numbers, width))
     minus_two = np.uint64(2**64 - 2)
     if me.deals:
         product = np.zeros((k, block.numbers), np.uint64)
         b = mask.b * minus_two
         two_products(NOTHING, b, _masks(me, table, block), b, product)
-        step.correct("AB", product)
-        step.send()
+        dealt.bind({"AB": product})
         return None
-    z = step.bound("AB")
+    z = dealt.bound("AB")
     two_products(block.x, mask.f * minus_two, block.e, mask.b * minus_two, z)
     z += mask.squares[:, None]
     return z
+
+
+def words_material(rows: int, numbers: int, width: int) -> Material:
+    """Masks of bits, and the same as words."""
+    masks, bound = {"rho": bits(rows, numbers // 64)}, {"rho words": words(rows, numbers, width=width)}
+    return Material("bits to words", masks, bound)
 
 
 @metered("BitsToWords")
@@ -192,18 +207,16 @@ def words_of_bits(me: Party, packed: Words, rows: int, numbers: int, width: int)
 
     Dealt: <rho> uniform, [rho] as words; open b XOR rho; the rest is linear.
     """
-    free, bound = {"rho": bits(rows, numbers // 64)}, {"rho words": words(rows, numbers, width=width)}
-    step = Step(me, "bits to words", free, bound)
-    rho = step.free("rho")
+    dealt = me.deal(words_material(rows, numbers, width))
+    rho = dealt.mask("rho")
     if me.deals:
         clear = np.unpackbits(rho.view(np.uint8), bitorder="little").reshape(rows, numbers)
-        step.correct("rho words", clear.astype(np.uint64))
-        step.send()
+        dealt.bind({"rho words": clear.astype(np.uint64)})
         return np.empty((rows, 0), np.uint64)
-    beta = open_bits(me, step.masked("rho", packed ^ rho))()
+    beta = start_opening(me, dealt.masked("rho", packed ^ rho))()
     out = np.empty((rows, numbers), np.uint64)
     mask = np.uint64((1 << width) - 1)
-    bits_to_words(beta.reshape(-1), step.bound("rho words").reshape(-1), mask, np.uint64(me.lead), out.reshape(-1))
+    bits_to_words(beta.reshape(-1), dealt.bound("rho words").reshape(-1), mask, np.uint64(me.lead), out.reshape(-1))
     return out
 
 
@@ -212,6 +225,11 @@ def block_words(me: Party, hot: Words, block: Block, clusters: int, width: int) 
     out = words_of_bits(me, hot[: clusters - 1], clusters - 1, block.numbers, width)
     out[:, len(block.rows) :] = 0
     return out
+
+
+def sums_material(rows: int, d: int, numbers: int, width: int, holders: Sequence[int]) -> Material:
+    masks, bound = {"U": raw_words(rows, numbers, width=width)}, {"UA": words(rows, d, width=width)}
+    return Material("sums", masks, bound, to=holders)
 
 
 @metered("Sums")
@@ -223,16 +241,15 @@ def block_sums(me: Party, table: Table, block: Block, h: Words, clusters: int, w
     3. They compute (H - U)^T X in the clear; everybody adds [U]^T E + [U^T A].
     """
     rows, d = clusters - 1, table.holding.d
-    step = Step(me, "sums", {"U": raw_words(rows, block.numbers)}, {"UA": words(rows, d, width=width)})
-    u = step.free("U")
+    dealt = me.deal(sums_material(rows, d, block.numbers, width, block.holders))
+    u = dealt.mask("U")
     if me.deals:
         product = np.zeros((rows, d), np.uint64)
         two_sums(NOTHING, u, _masks(me, table, block), u, product)
-        step.correct("UA", product)
-        step.send()
+        dealt.bind({"UA": product})
         return product[:0]
     mask = np.uint64((1 << width) - 1)
-    opened = open_words(me, step.masked("U", (h - u) & mask), width, block.holders)()
-    total = step.bound("UA")
+    opened = start_opening(me, dealt.masked("U", (h - u) & mask))()
+    total = dealt.bound("UA")
     two_sums(block.x, opened, block.e, u, total)
     return total & mask
