@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from coterie.errors import ProtocolError
 from coterie.protocols.interface import Ints, Part
 from coterie.protocols.steps import Family
-from coterie.randomness import Material, elements
+from coterie.randomness.material import Elements, Material
 from coterie.ring import Ring, Words
 from coterie.sharing import Party, Secret, Shared, bring_together, open_masked, shared, zero_shares
 from coterie.transport import metered
@@ -76,7 +76,7 @@ def _words(x: Shared) -> Words:
 
 def product_material(purpose: str, ring: Ring, z: Shape, **masks: Shape) -> Material:
     """For a product: what masks the factors, of their shapes, and [c] of the product's shape."""
-    return Material(purpose, {name: elements(ring, *shape) for name, shape in masks.items()}, {"c": elements(ring, *z)})
+    return Material(purpose, {name: Elements(ring, *shape) for name, shape in masks.items()}, {"c": Elements(ring, *z)})
 
 
 @metered("ElementWiseMatMul")
@@ -152,7 +152,7 @@ def looked_up(me: Party, index: Shared, table: NDArray[np.uint64]) -> Shared:
     """
     ring, (m,), size = _words(index), index.shape, len(table)
     small = Words(max(size - 1, 1).bit_length())
-    dealt = me.deal(Material("look-up", {"s": elements(small, m)}, {"e": elements(ring, m, size)}))
+    dealt = me.deal(Material("look-up", {"s": Elements(small, m)}, {"e": Elements(ring, m, size)}))
     if me.deals:
         dealt.bind({"e": np.eye(size, dtype=np.uint64)[dealt.mask("s").astype(np.int64)]})
         return me.hollow(ring, (m,))

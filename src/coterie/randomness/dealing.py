@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.errors import MaterialReused, ProtocolError
-from coterie.randomness.material import Elements, Material, Piece, Raw, Xor
+from coterie.randomness.material import Bits, Elements, Material, Piece, Raw
 from coterie.randomness.streams import Streams
 from coterie.ring import Array, Ring
 from coterie.transport import Metered
@@ -73,7 +73,7 @@ class Dealt:
 
     def __init__(self, dealing: Dealing, material: Material) -> None:
         self.material, self._from = material, dealing
-        self._receiver = dealing.next_receiver(material.bound_bytes) if material.bound else 0
+        self._receiver = dealing.next_receiver(material.size(material.bound)) if material.bound else 0
         self._given: set[str] = set()
         #: Shares of all masks; shares of all bound pieces: this party's own or, at the helper, the non-receivers'.
         self._masks: list[Raw] = []
@@ -86,7 +86,7 @@ class Dealt:
         if material.bound and not dealing.rank:
             self._correction = self._others[0]  # it takes the place of one of the others' shares
         elif self._receiver == dealing.rank != 0:
-            self._others = [dealing.channel.receive(0, np.uint8, (material.bound_bytes,))[0]]
+            self._others = [dealing.channel.receive(0, np.uint8, (material.size(material.bound),))[0]]
 
     def __repr__(self) -> str:
         return f"Dealt({self.material.purpose})"
@@ -96,11 +96,11 @@ class Dealt:
 
     def mask(self, name: str) -> Array:
         """A mask: this party's share or, at the helper, the value."""
-        return self._give(name, self.material.mask(name), self._masks)
+        return self._give(name, self._piece(name, self.material.masks), self._masks)
 
     def masked(self, name: str, blinded: Array) -> Masked:
         """What a kernel has blinded with a mask, which masks nothing else."""
-        masked = Masked(blinded, self.material.mask(name), self.material.to)
+        masked = Masked(blinded, self._piece(name, self.material.masks), self.material.to)
         if name not in self._given or f"mask {name}" in self._given:
             raise MaterialReused(f"{name} of {self.material.purpose} masks one value, once")
         self._given.add(f"mask {name}")
@@ -108,7 +108,7 @@ class Dealt:
 
     def hide(self, name: str, ring: Ring, share: Array) -> Masked:
         """A share less a mask over the same ring, of the same shape."""
-        piece = self.material.mask(name)
+        piece = self._piece(name, self.material.masks)
         if not isinstance(piece, Elements) or piece.ring != ring or piece.shape != share.shape:
             raise ProtocolError(f"{name} of {self.material.purpose} does not fit a value of shape {share.shape}")
         return self.masked(name, ring.sub(share, self.mask(name)))
@@ -117,13 +117,13 @@ class Dealt:
         """This party's share of a bound piece."""
         if not self._from.rank:
             raise ProtocolError(f"the helper has no share of {name} of {self.material.purpose}")
-        return self._give(name, self._bound(name), self._others)
+        return self._give(name, self._piece(name, self.material.bound), self._others)
 
     def target(self, name: str) -> Array:
         """At the helper: the XOR of the shares that others have of a piece, in the place of the receiver's: XOR
         the value into it, before `bind`."""
-        piece, place = self._bound(name), self.material.places[name]
-        if not isinstance(piece, Xor):
+        piece, place = self._piece(name, self.material.bound), self.material.places[name]
+        if not isinstance(piece, Bits):
             raise ProtocolError(f"{name} of {self.material.purpose} adds up otherwise")
         self._once(name)
         mine = piece.view(self._correction[place])
@@ -134,7 +134,7 @@ class Dealt:
     def bind(self, values: Mapping[str, Array]) -> None:
         """At the helper: send the correction, with which the shares of each bound piece add up to its value."""
         for name, value in values.items():
-            piece, place = self._bound(name), self.material.places[name]
+            piece, place = self._piece(name, self.material.bound), self.material.places[name]
             self._once(name)
             piece.correct(value, [other[place] for other in self._others], self._correction[place])
         missing = [name for name in self.material.bound if name not in self._given]
@@ -143,11 +143,11 @@ class Dealt:
         self._once("the correction")
         self._from.channel.send(self._receiver, self._correction, dealt=not self.material.answer)
 
-    def _bound(self, name: str) -> Piece:
-        piece = self.material.bound.get(name)
-        if piece is None:
-            raise ProtocolError(f"{name} of {self.material.purpose} does not add up to anything")
-        return piece
+    def _piece(self, name: str, pieces: Mapping[str, Piece]) -> Piece:
+        if name not in pieces:
+            kind = "mask" if pieces is self.material.masks else "bound piece"
+            raise ProtocolError(f"{name} of {self.material.purpose} is no {kind}")
+        return pieces[name]
 
     def _give(self, name: str, piece: Piece, shares: list[Raw]) -> Array:
         self._once(name)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from coterie.ring.kernels import bits_minus
 from coterie.ring.moduli import ByteSource
 from coterie.ring.packing import add_packed, pack, pack_difference, packed_bytes, unpack, wire_size
 
-__all__ = ["Elements", "Material", "Piece", "Xor", "bits", "bits_over", "elements", "raw_words", "shorts", "words"]
+__all__ = ["Bits", "BitsOver", "Elements", "Material", "Packed", "Piece", "Raw", "Tables", "Unpacked"]
 
 Raw = NDArray[np.uint8]
 
@@ -30,15 +30,13 @@ class Piece(ABC):
     """Shares of one array: how they are stored as bytes, add up, and travel.
 
     `bytes`: of a share, in a stream and in a correction. `wire`: of the frame that opens a value which it masks.
+    `plain`: any bytes are a uniform share.
     """
 
-    bytes: int
-    wire: int
-    #: Whether any bytes are a uniform share.
     plain = True
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        self.shape, self.count = shape, math.prod(shape)
+    def __init__(self, shape: tuple[int, ...], size: int) -> None:
+        self.shape, self.count, self.bytes, self.wire = shape, math.prod(shape), size, size
 
     def draw(self, source: ByteSource) -> Raw:
         """A uniform share."""
@@ -64,10 +62,9 @@ class Piece(ABC):
 class Packed(Piece):
     """Over Z_2^w, in as few bytes as words of w bits need."""
 
-    def __init__(self, shape: tuple[int, ...], width: int) -> None:
-        super().__init__(shape)
-        self.width, self.size, self.modulo = width, wire_size(width), np.uint64((1 << width) - 1)
-        self.bytes = self.wire = packed_bytes(self.count, width)
+    def __init__(self, *shape: int, width: int) -> None:
+        super().__init__(shape, packed_bytes(math.prod(shape), width))
+        self.size, self.modulo = wire_size(width), np.uint64((1 << width) - 1)
 
     def total(self, shares: list[Raw]) -> Array:
         out = np.empty(self.count, np.uint64)
@@ -94,38 +91,33 @@ class Packed(Piece):
 
 
 class Unpacked(Packed):
-    """Uniform words of 64 bits, as the stream gives them, of which kernels use the lower w."""
+    """As `Packed`, for masks in bulk: words of 64 bits as the stream gives them, cut to w bits by the kernel that masks
+    with them."""
 
-    def __init__(self, shape: tuple[int, ...], width: int) -> None:
-        super().__init__(shape, width)
+    def __init__(self, *shape: int, width: int) -> None:
+        super().__init__(*shape, width=width)
         self.bytes = 8 * self.count
 
     def total(self, shares: list[Raw]) -> Array:
-        first, *rest = [share.view(np.uint64).reshape(self.shape) for share in shares]
-        for share in rest:
-            first = first + share
-        return first
+        return reduce(np.add, [share.view(np.uint64).reshape(self.shape) for share in shares])
 
     def correct(self, value: Array, others: list[Raw], out: Raw) -> None:  # noqa: ARG002
         raise ProtocolError("unpacked words are masks, and add up to nothing else")
 
 
-class Xor(Piece):
-    """Bits that add up by XOR, so many in a word of the given type."""
+class Bits(Piece):
+    """XOR shares of bits, 64 a word."""
 
-    def __init__(self, shape: tuple[int, ...], dtype: type[np.unsignedinteger]) -> None:
-        super().__init__(shape)
-        self.dtype = np.dtype(dtype)
-        self.bytes = self.wire = packed_bytes(self.count, 8 * self.dtype.itemsize)
+    dtype: type[np.unsignedinteger] = np.uint64
+
+    def __init__(self, *shape: int) -> None:
+        super().__init__(shape, packed_bytes(math.prod(shape), 8 * np.dtype(self.dtype).itemsize))
 
     def view(self, share: Raw) -> Array:
         return share.view(self.dtype)[: self.count].reshape(self.shape)
 
     def total(self, shares: list[Raw]) -> Array:
-        first, *rest = map(self.view, shares)
-        for share in rest:
-            first = first ^ share
-        return first
+        return reduce(np.bitwise_xor, map(self.view, shares))
 
     def correct(self, value: Array, others: list[Raw], out: Raw) -> None:
         self.view(out)[...] = value ^ self.total(others)
@@ -134,13 +126,18 @@ class Xor(Piece):
         return total ^ received
 
 
+class Tables(Bits):
+    """XOR shares of tables of 16 bits."""
+
+    dtype = np.uint16
+
+
 class Elements(Piece):
     """Over any ring, as it stores its elements."""
 
-    def __init__(self, ring: Ring, shape: tuple[int, ...]) -> None:
-        super().__init__(shape)
+    def __init__(self, ring: Ring, *shape: int) -> None:
+        super().__init__(shape, math.prod(shape) * ring.dtype.itemsize)
         self.ring, self.plain = ring, isinstance(ring, Words)
-        self.bytes = self.wire = self.count * ring.dtype.itemsize
 
     def draw(self, source: ByteSource) -> Raw:
         return self.ring.sample(source, (self.count,)).view(np.uint8)
@@ -150,10 +147,7 @@ class Elements(Piece):
         return self.ring.reduce(own) if isinstance(self.ring, Words) else own
 
     def total(self, shares: list[Raw]) -> Array:
-        first, *rest = map(self.view, shares)
-        for share in rest:
-            first = self.ring.add(first, share)
-        return first
+        return reduce(self.ring.add, map(self.view, shares))
 
     def correct(self, value: Array, others: list[Raw], out: Raw) -> None:
         out.view(self.ring.dtype).reshape(self.shape)[...] = self.ring.sub(value, self.total(others))
@@ -163,43 +157,13 @@ class Elements(Piece):
 
 
 class BitsOver(Elements):
-    """Over Z_q, the bits of words (count,): what shares add up to is given by the words."""
+    """Over a field, the bits of words (count,), lowest first: the value is given by the words."""
 
     ring: Prime
 
     def correct(self, value: Array, others: list[Raw], out: Raw) -> None:
-        shares = np.stack(others).reshape(-1, *self.shape)
+        shares = np.stack(others).reshape(len(others), *self.shape)
         bits_minus(value, shares, self.ring.q, out.reshape(self.shape))
-
-
-def words(*shape: int, width: int) -> Piece:
-    """Shares over Z_2^width, packed."""
-    return Packed(shape, width)
-
-
-def raw_words(*shape: int, width: int) -> Piece:
-    """As `words`, for masks in bulk: unpacked, their upper bits left for the kernel to cut off."""
-    return Unpacked(shape, width)
-
-
-def bits(*shape: int) -> Piece:
-    """XOR shares of bits, 64 a word."""
-    return Xor(shape, np.uint64)
-
-
-def shorts(*shape: int) -> Piece:
-    """XOR shares of tables of 16 bits."""
-    return Xor(shape, np.uint16)
-
-
-def elements(ring: Ring, *shape: int) -> Elements:
-    """Shares over a ring."""
-    return Elements(ring, shape)
-
-
-def bits_over(field: Prime, count: int, width: int) -> Piece:
-    """Shares over a field of the bits of so many words, lowest first."""
-    return BitsOver(field, (count, width))
 
 
 @dataclass(frozen=True)
@@ -211,17 +175,11 @@ class Material:
     """
 
     purpose: str
-    masks: dict[str, Piece] = field(default_factory=dict)
-    bound: dict[str, Piece] = field(default_factory=dict)
+    masks: Mapping[str, Piece] = field(default_factory=dict)
+    bound: Mapping[str, Piece] = field(default_factory=dict)
     to: Sequence[int] | None = None
     rounds: int = 1
     answer: bool = False
-
-    def mask(self, name: str) -> Piece:
-        piece = self.masks.get(name)
-        if piece is None:
-            raise ProtocolError(f"{name} of {self.purpose} is no mask")
-        return piece
 
     @cached_property
     def places(self) -> dict[str, slice]:
@@ -230,29 +188,19 @@ class Material:
         for pieces in (self.masks, self.bound):
             at = 0
             for name, piece in pieces.items():
-                at = -(-at // 8) * 8
                 found[name] = slice(at, at + piece.bytes)
-                at += piece.bytes
+                at += -(-piece.bytes // 8) * 8
         return found
 
-    @property
-    def mask_bytes(self) -> int:
-        """Of a party's share of all masks."""
-        return self._end(self.masks)
+    def size(self, pieces: Mapping[str, Piece]) -> int:
+        """Bytes of a share of all masks, or of all bound pieces."""
+        return self.places[list(pieces)[-1]].stop if pieces else 0
 
-    @property
-    def bound_bytes(self) -> int:
-        """Of the correction."""
-        return self._end(self.bound)
-
-    def _end(self, pieces: dict[str, Piece]) -> int:
-        return self.places[next(reversed(pieces))].stop if pieces else 0
-
-    def draw(self, pieces: dict[str, Piece], source: ByteSource) -> Raw:
+    def draw(self, pieces: Mapping[str, Piece], source: ByteSource) -> Raw:
         """A uniform share of all masks, or of all bound pieces."""
         if all(piece.plain for piece in pieces.values()):
-            return source.read(self._end(pieces))
-        out = np.zeros(self._end(pieces), np.uint8)
+            return source.read(self.size(pieces))
+        out = np.zeros(self.size(pieces), np.uint8)
         for name, piece in pieces.items():
             out[self.places[name]] = piece.draw(source)
         return out

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.randomness import Dealt, Elements, Masked
+from coterie.randomness import Dealt, Masked
+from coterie.randomness.material import Elements
 from coterie.ring import Array, Ring
 from coterie.sharing.party import Party
 from coterie.sharing.shared import Shared

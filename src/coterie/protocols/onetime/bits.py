@@ -12,22 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.protocols.onetime.kernels import fold_products, xor_products
-from coterie.randomness import Material, bits
+from coterie.randomness.material import Bits, Material
 from coterie.sharing import Party, start_opening
 
-__all__ = [
-    "ONES",
-    "Literal",
-    "Terms",
-    "bit_products",
-    "fours",
-    "pack_rows",
-    "padded",
-    "pairs_of",
-    "products_material",
-    "products_of",
-    "unpack_rows",
-]
+__all__ = ["ONES", "Literal", "Terms", "bit_products", "fours", "pack_rows", "padded", "pairs_of", "unpack_rows"]
 
 Words = NDArray[np.uint64]
 ONES = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -81,8 +69,8 @@ def products_of(variables: int, terms: tuple[tuple[Literal, ...], ...]) -> Terms
 
 def products_material(terms: Terms, words: int, purpose: str) -> Material:
     """A mask for every variable, and the products of masks that the terms need."""
-    bound = {"products": bits(terms.monomials, words)} if terms.monomials else {}
-    return Material(purpose, {"masks": bits(terms.variables, words)}, bound)
+    bound = {"products": Bits(terms.monomials, words)} if terms.monomials else {}
+    return Material(purpose, {"masks": Bits(terms.variables, words)}, bound)
 
 
 def bit_products(me: Party, x: Words | None, words: int, terms: Terms, purpose: str) -> Callable[[], Words]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.errors import ProtocolError
-from coterie.randomness import Material, words
+from coterie.randomness.material import Material, Packed
 from coterie.sharing import Party, Shared, start_opening
 from coterie.transport import metered
 
@@ -35,11 +35,11 @@ def mask_of(centers: Shared) -> CenterMask:
 
 
 def centers_material(k: int, d: int) -> Material:
-    return Material("centers", {"B": words(k, d, width=64)}, {"BB": words(k, width=64)})
+    return Material("centers", {"B": Packed(k, d, width=64)}, {"BB": Packed(k, width=64)})
 
 
 def movement_material() -> Material:
-    return Material("movement", bound={"bb": words(1, width=64)})
+    return Material("movement", bound={"bb": Packed(1, width=64)})
 
 
 @metered("MaskCenters")

@@ -8,11 +8,21 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.protocols.interface import Division, Holding, Ints, Part, RowSets
-from coterie.protocols.onetime.bits import bit_products, fours, pack_rows, pairs_of, unpack_rows
+from coterie.protocols.cost import Costs
+from coterie.protocols.interface import Division, Holding, Ints, Part, Problem, RowSets
+from coterie.protocols.onetime.bits import bit_products, fours, pack_rows, padded, pairs_of, unpack_rows
 from coterie.protocols.onetime.centers import mask_centers, movement
-from coterie.protocols.onetime.labelling import one_hot, schedules, select_words, tournament
-from coterie.protocols.onetime.means import lift, mean_times_power, open_places, reciprocal_table, table_bits, truncate
+from coterie.protocols.onetime.costs import OneTimeCosts
+from coterie.protocols.onetime.labelling import index_bits, one_hot, schedule_of, schedules, score_width, select_words
+from coterie.protocols.onetime.means import (
+    lift,
+    mean_times_power,
+    open_places,
+    reciprocal_table,
+    sum_width,
+    table_bits,
+    truncate,
+)
 from coterie.protocols.onetime.sign import signs_of_differences
 from coterie.protocols.onetime.table import (
     Labels,
@@ -73,21 +83,21 @@ class OneTime(AdditiveWords):
     def bits(self) -> Words:
         return BITS
 
+    @classmethod
+    def costs(cls, problem: Problem, holding: Holding, parties: int) -> Costs:
+        return OneTimeCosts(problem, holding, parties)
+
     @property
     def score_width(self) -> int:
-        """Bits that hold any difference of scores and its sign, a multiple of 4."""
-        return min(-(-(self.problem.distance_bits + 2) // 4) * 4, 64)
+        return score_width(self.problem)
 
     @property
     def sum_width(self) -> int:
-        """u: bits that hold the sum of a column over all rows, its sign, and one more; and a place in the table
-        of reciprocals."""
-        rows = self.problem.rows
-        return max(rows.bit_length() + max(self.problem.half).bit_length() + 2, table_bits(rows))
+        return sum_width(self.problem)
 
     @property
     def schedule(self) -> tuple[int, ...]:
-        return self.problem.schedule or tournament(self.problem.clusters)
+        return schedule_of(self.problem)
 
     # -- primitives --------------------------------------------------------------------------------------
 
@@ -105,7 +115,7 @@ class OneTime(AdditiveWords):
         return x if x.ring == self.ring else lift(self.me, x, self.ring)
 
     def is_negative(self, x: Shared) -> Shared:
-        numbers, z = -(-x.size // 64) * 64, None
+        numbers, z = padded(x.size), None
         if not self.me.deals:
             z = np.zeros((2, numbers), np.uint64)
             z[1, : x.size] = x.share.reshape(-1)
@@ -221,7 +231,7 @@ class OneTime(AdditiveWords):
     def index(self, labels: Secret, called: Ints | None = None) -> Binary:
         """The bits of a row's label are XORs of its one-hot bits."""
         held, me, k = _labels(labels), self.me, self.problem.clusters
-        width = (k if called is not None else max(k - 1, 0)).bit_length()
+        width = index_bits(k, called is not None)
         names = np.arange(k) if called is None else called
         out = me.hollow(BITS, (held.n, width)).share
         hots = held.hot

@@ -15,14 +15,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.protocols.interface import Problem
 from coterie.protocols.onetime.bits import ONES, Literal, Terms, bit_products, products_of
 from coterie.protocols.onetime.kernels import masked_difference, select_by_bits
 from coterie.protocols.onetime.sign import signs_of_differences
-from coterie.randomness import Material, bits, raw_words, words
+from coterie.randomness.material import Bits, Material, Packed, Unpacked
 from coterie.sharing import Party, start_opening
 from coterie.transport import metered
 
-__all__ = ["all_pairs", "bracket", "one_hot", "schedules", "select_words", "tournament"]
+__all__ = ["all_pairs", "bracket", "index_bits", "one_hot", "schedules", "score_width", "select_words", "tournament"]
 
 Words = NDArray[np.uint64]
 #: The most literals that one product takes.
@@ -54,6 +55,20 @@ class Bracket(NamedTuple):
     other: NDArray[np.int64]
     clusters: list[list[int]]
     joined: Stage | None
+
+
+def score_width(problem: Problem) -> int:
+    """w: bits that hold any difference of scores and its sign, a multiple of 4."""
+    return min(-(-(problem.distance_bits + 2) // 4) * 4, 64)
+
+
+def index_bits(clusters: int, called: bool) -> int:
+    """Bits of a label: 0 to k - 1 or, where clusters are `called` something, 0 to k."""
+    return (clusters if called else max(clusters - 1, 0)).bit_length()
+
+
+def schedule_of(problem: Problem) -> tuple[int, ...]:
+    return problem.schedule or tournament(problem.clusters)
 
 
 def tournament(clusters: int) -> tuple[int, ...]:
@@ -215,8 +230,8 @@ def _won(level: Bracket, node: int) -> Literal:
 
 def select_material(rows: int, numbers: int, width: int) -> Material:
     """Masks of the bits and of the differences; the former, and their products, as words."""
-    word = words(rows, numbers, width=width)
-    masks = {"rho": bits(rows, numbers // 64), "m": raw_words(rows, numbers, width=width)}
+    word = Packed(rows, numbers, width=width)
+    masks = {"rho": Bits(rows, numbers // 64), "m": Unpacked(rows, numbers, width=width)}
     return Material("select", masks, {"rho words": word, "rho m": word})
 
 

@@ -14,16 +14,17 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.protocols.interface import Problem
 from coterie.protocols.numerics import reciprocals
 from coterie.protocols.onetime.bits import Literal, Terms, pack_rows, padded, products_of, unpack_rows
 from coterie.protocols.onetime.centers import mask_of
 from coterie.protocols.onetime.kernels import xor_lookup
-from coterie.randomness import Material, bits, words
+from coterie.randomness.material import Bits, Material, Packed
 from coterie.ring import Words as WordRing
 from coterie.sharing import Party, Shared, start_opening
 from coterie.transport import metered
 
-__all__ = ["lift", "mean_times_power", "open_places", "reciprocal_table", "table_bits", "truncate"]
+__all__ = ["lift", "mean_times_power", "open_places", "reciprocal_table", "sum_width", "table_bits", "truncate"]
 
 Words = NDArray[np.uint64]
 RING = WordRing(64)
@@ -46,10 +47,17 @@ def table_bits(rows: int) -> int:
     return max(6, rows.bit_length())
 
 
+def sum_width(problem: Problem) -> int:
+    """u: bits that hold the sum of a column over all rows, its sign, and one more; and a place in the table of
+    reciprocals."""
+    rows = problem.rows
+    return max(rows.bit_length() + max(problem.half).bit_length() + 2, table_bits(rows))
+
+
 def places_material(k: int, rows: int) -> Material:
     """A place for each cluster, and a bit for each place."""
     m = table_bits(rows)
-    return Material("places", {"s": words(k, width=m)}, {"e": bits(k, (1 << m) // 64)})
+    return Material("places", {"s": Packed(k, width=m)}, {"e": Bits(k, (1 << m) // 64)})
 
 
 def open_places(me: Party, counts: Shared, rows: int) -> Callable[[Words], Words]:
@@ -82,10 +90,10 @@ def open_places(me: Party, counts: Shared, rows: int) -> Callable[[Words], Words
 
 def mean_material(k: int, d: int, g: int, u: int, w: int = 64) -> Material:
     """Masks of the g + 2 bits looked up, and of the sums; and, as words, their products."""
-    cells, products = words(k, d, width=w), words(k, d, g + 1, width=w)
-    bound = {"R words": cells, "R top": cells, "rho words": words(k, g + 2, width=w)}
+    cells, products = Packed(k, d, width=w), Packed(k, d, g + 1, width=w)
+    bound = {"R words": cells, "R top": cells, "rho words": Packed(k, g + 2, width=w)}
     bound |= {"R rho": products, "R top rho": products, "rho B": cells}
-    return Material("mean", {"rho": bits(k), "R": words(k, d, width=u)}, bound)
+    return Material("mean", {"rho": Bits(k), "R": Packed(k, d, width=u)}, bound)
 
 
 @metered("Mean")
@@ -142,8 +150,8 @@ def mean_times_power(
 
 def lift_material(shape: tuple[int, ...], u: int, w: int = 64) -> Material:
     """A mask of u bits; it and its top bit as words."""
-    word = words(*shape, width=w)
-    return Material("lift", {"R": words(*shape, width=u)}, {"R words": word, "R top": word})
+    word = Packed(*shape, width=w)
+    return Material("lift", {"R": Packed(*shape, width=u)}, {"R words": word, "R top": word})
 
 
 def lift(me: Party, x: Shared, wide: WordRing = RING) -> Shared:
@@ -181,10 +189,10 @@ def truncation_material(count: int, g: int, w: int = 64) -> Material:
     """A mask of each number; what is above g of it, its top bit, and a table of 256 bits for each digit below g.
     Masks of the bits that tell the borrow, and their products as words."""
     digits = -(-g // 8)
-    terms, word = borrow_terms(digits), words(count, width=w)
-    products = words(terms.variables + terms.monomials, count, width=w)
-    masks = {"R": word, "masks": bits(terms.variables, padded(count) // 64)}
-    bound = {"high": word, "top": word, "tables": bits(count, digits, 4), "products": products}
+    terms, word = borrow_terms(digits), Packed(count, width=w)
+    products = Packed(terms.variables + terms.monomials, count, width=w)
+    masks = {"R": word, "masks": Bits(terms.variables, padded(count) // 64)}
+    bound = {"high": word, "top": word, "tables": Bits(count, digits, 4), "products": products}
     return Material("truncation", masks, bound, rounds=2)
 
 

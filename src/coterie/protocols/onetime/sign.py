@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from coterie.protocols.onetime.bits import Terms, bit_products, literals, products_of
 from coterie.protocols.onetime.kernels import lookup, masked_difference, thermometer, words_to_bits
-from coterie.randomness import Material, bits, raw_words, shorts
+from coterie.randomness.material import Bits, Material, Tables, Unpacked
 from coterie.sharing import Party, start_opening
 from coterie.transport import metered
 
@@ -94,8 +94,8 @@ def combine_digits(me: Party, less: Words | None, equal: Words | None, count: in
 def sign_material(pairs: int, numbers: int, width: int) -> Material:
     """A mask for each difference; a table of 16 bits for each of its digits, and its top bit."""
     total = pairs * numbers
-    bound = {"tables": shorts(width // 4, total), "msb": bits(total // 64)}
-    return Material("sign", {"R": raw_words(total, width=width)}, bound)
+    bound = {"tables": Tables(width // 4, total), "msb": Bits(total // 64)}
+    return Material("sign", {"R": Unpacked(total, width=width)}, bound)
 
 
 @metered("Sign")

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from coterie.protocols.interface import Holding, Ints
 from coterie.protocols.onetime.centers import mask_of
 from coterie.protocols.onetime.kernels import bits_to_words, two_products, two_sums
-from coterie.randomness import Elements, Masked, Material, bits, elements, raw_words, words
+from coterie.randomness import Masked
+from coterie.randomness.material import Bits, Elements, Material, Packed, Unpacked
 from coterie.ring import Words as WordRing
 from coterie.sharing import Party, Secret, Shared, broadcast_masked, receive_masked, start_opening
 from coterie.transport import metered
@@ -135,7 +136,7 @@ def enter(me: Party, own: Ints | None, holding: Holding, size: int) -> Table:
 
 def cells_message(count: int) -> Elements:
     """So many masked cells, from their owner to everybody else; and the mask of them."""
-    return elements(WordRing(64), count)
+    return Elements(WordRing(64), count)
 
 
 def _cells(holding: Holding, block: Block, owner: int) -> NDArray[np.bool_]:
@@ -171,7 +172,7 @@ def _masks(me: Party, table: Table, block: Block) -> Words:
 
 
 def scores_material(k: int, numbers: int, width: int) -> Material:
-    return Material("scores", bound={"AB": words(k, numbers, width=width)})
+    return Material("scores", bound={"AB": Packed(k, numbers, width=width)})
 
 
 def block_scores(me: Party, table: Table, block: Block, centers: Shared, width: int) -> Words | None:
@@ -197,7 +198,7 @@ def block_scores(me: Party, table: Table, block: Block, centers: Shared, width: 
 
 def words_material(rows: int, numbers: int, width: int) -> Material:
     """Masks of bits, and the same as words."""
-    masks, bound = {"rho": bits(rows, numbers // 64)}, {"rho words": words(rows, numbers, width=width)}
+    masks, bound = {"rho": Bits(rows, numbers // 64)}, {"rho words": Packed(rows, numbers, width=width)}
     return Material("bits to words", masks, bound)
 
 
@@ -228,7 +229,7 @@ def block_words(me: Party, hot: Words, block: Block, clusters: int, width: int) 
 
 
 def sums_material(rows: int, d: int, numbers: int, width: int, holders: Sequence[int]) -> Material:
-    masks, bound = {"U": raw_words(rows, numbers, width=width)}, {"UA": words(rows, d, width=width)}
+    masks, bound = {"U": Unpacked(rows, numbers, width=width)}, {"UA": Packed(rows, d, width=width)}
     return Material("sums", masks, bound, to=holders)
 
 

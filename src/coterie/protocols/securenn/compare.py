@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from coterie.protocols.securenn.kernels import any_zero, blinded_comparison
-from coterie.randomness import Elements, Masked, Material, elements
+from coterie.randomness import Masked
+from coterie.randomness.material import Elements, Material
 from coterie.ring import Array, Prime, Ring, sample_permutations
 from coterie.sharing import Party, Shared, send_to_dealer, take_as_dealer, zero_shares
 from coterie.transport import metered
@@ -18,7 +19,7 @@ FIELD = Prime(67)
 
 def comparison_message(count: int, length: int) -> Elements:
     """What each party tells the helper in so many comparisons of so many bits."""
-    return elements(FIELD, count, length)
+    return Elements(FIELD, count, length)
 
 
 @metered("PrivateCompare")
@@ -64,7 +65,7 @@ def compare_at_helper(me: Party, count: int, length: int) -> Array:
 
 def answer_material(purpose: str, ring: Ring, count: int) -> Material:
     """The answers to so many comparisons, as the helper found them, or XOR what it knows."""
-    return Material(f"the answer in {purpose}", bound={"answer": elements(ring, count)}, answer=True)
+    return Material(f"the answer in {purpose}", bound={"answer": Elements(ring, count)}, answer=True)
 
 
 def common_bits(me: Party, count: int, purpose: str) -> Array:

@@ -12,7 +12,8 @@ from coterie.protocols.securenn.compare import (
     private_compare,
     unblinded,
 )
-from coterie.randomness import Elements, Masked, Material, bits_over, elements
+from coterie.randomness import Masked
+from coterie.randomness.material import BitsOver, Elements, Material
 from coterie.ring import Array, OddWords, Words
 from coterie.sharing import Party, Shared, open_masked, send_to_dealer, take_as_dealer
 from coterie.transport import metered
@@ -20,14 +21,9 @@ from coterie.transport import metered
 __all__ = ["compute_msb", "drelu", "negative", "share_convert"]
 
 
-def masked_words(words: Words, count: int) -> Elements:
-    """x~, from each party to the helper."""
-    return elements(words, count)
-
-
 def wrapped_material(odd: OddWords, count: int) -> Material:
     """[delta], and x~ by its bits."""
-    bound = {"delta": elements(odd, count), "x~": bits_over(FIELD, count, odd.width)}
+    bound = {"delta": Elements(odd, count), "x~": BitsOver(FIELD, count, odd.width)}
     return Material("ShareConvert", bound=bound, answer=True)
 
 
@@ -48,9 +44,9 @@ def share_convert(me: Party, x: Shared) -> Shared:
     """
     words = x.ring
     assert isinstance(words, Words)
-    odd, (count,) = OddWords(words.width), x.shape
+    odd, (count,), message = OddWords(words.width), x.shape, Elements(words, x.size)
     if me.deals:
-        x_masked, delta = _sum_and_wraps(words, take_as_dealer(me, masked_words(words, count)))
+        x_masked, delta = _sum_and_wraps(words, take_as_dealer(me, message))
         me.deal(wrapped_material(odd, count)).bind({"delta": delta, "x~": x_masked})
         answer = compare_at_helper(me, count, words.width)
         me.deal(answer_material("ShareConvert", odd, count)).bind({"answer": answer.astype(np.uint64)})
@@ -60,7 +56,7 @@ def share_convert(me: Party, x: Shared) -> Shared:
     r_own = r_shares[me.rank - 1]
     masked = words.add(x.share, r_own)
     wraps = (masked < r_own).astype(np.uint64)  # beta_j
-    send_to_dealer(me, Masked(masked, masked_words(words, count)))
+    send_to_dealer(me, Masked(masked, message))
     dealt = me.deal(wrapped_material(odd, count))
     beta = common_bits(me, count, "ShareConvert")
     private_compare(me, dealt.bound("x~"), words.sub(r, words.encode(1)), beta, below_zero=r == 0)
@@ -86,7 +82,7 @@ def _sum_and_wraps(words: Words, parts: list[Array]) -> tuple[Array, Array]:
 
 def msb_material(odd: OddWords, count: int) -> Material:
     """The mask, x = -mask, and x by its bits."""
-    return Material("ComputeMSB", {"mask": elements(odd, count)}, {"x": bits_over(FIELD, count, odd.width)})
+    return Material("ComputeMSB", {"mask": Elements(odd, count)}, {"x": BitsOver(FIELD, count, odd.width)})
 
 
 @metered("ComputeMSB")

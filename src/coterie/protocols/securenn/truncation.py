@@ -12,7 +12,7 @@ from coterie.protocols.securenn.compare import (
     private_compare,
     unblinded,
 )
-from coterie.randomness import Material, bits_over, elements
+from coterie.randomness.material import BitsOver, Elements, Material
 from coterie.ring import Words
 from coterie.sharing import Party, Shared, open_masked
 from coterie.transport import metered
@@ -22,8 +22,8 @@ __all__ = ["truncate"]
 
 def truncation_material(words: Words, count: int, g: int) -> Material:
     """The mask, R = -mask; [R >> g], [R >> w-1], and R mod 2^g by its bits."""
-    word = elements(words, count)
-    return Material("truncation", {"mask": word}, {"high": word, "top": word, "low": bits_over(FIELD, count, g)})
+    word = Elements(words, count)
+    return Material("truncation", {"mask": word}, {"high": word, "top": word, "low": BitsOver(FIELD, count, g)})
 
 
 @metered("Truncate")
