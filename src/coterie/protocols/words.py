@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from coterie.errors import ProtocolError
 from coterie.protocols.interface import Ints, Part
 from coterie.protocols.steps import Family
-from coterie.randomness.material import Elements, Material
+from coterie.randomness.material import Elements, Material, declared
 from coterie.ring import Ring, Words
 from coterie.sharing import Party, Secret, Shared, bring_together, open_masked, shared, zero_shares
 from coterie.transport import metered
@@ -74,6 +74,7 @@ def _words(x: Shared) -> Words:
     return x.ring
 
 
+@declared
 def product_material(purpose: str, ring: Ring, z: Shape, **masks: Shape) -> Material:
     """For a product: what masks the factors, of their shapes, and [c] of the product's shape."""
     return Material(purpose, {name: Elements(ring, *shape) for name, shape in masks.items()}, {"c": Elements(ring, *z)})

@@ -73,20 +73,20 @@ class Dealt:
 
     def __init__(self, dealing: Dealing, material: Material) -> None:
         self.material, self._from = material, dealing
-        self._receiver = dealing.next_receiver(material.size(material.bound)) if material.bound else 0
+        self._receiver = dealing.next_receiver(material.bound_bytes) if material.bound else 0
         self._given: set[str] = set()
         #: Shares of all masks; shares of all bound pieces: this party's own or, at the helper, the non-receivers'.
         self._masks: list[Raw] = []
         self._others: list[Raw] = []
         for j in (dealing.rank,) if dealing.rank else dealing.servers:
             stream = dealing.streams.dealt_run(j)
-            self._masks.append(material.draw(material.masks, stream))
+            self._masks.append(material.draw_masks(stream))
             if material.bound and j != self._receiver:
-                self._others.append(material.draw(material.bound, stream))
+                self._others.append(material.draw_bound(stream))
         if material.bound and not dealing.rank:
             self._correction = self._others[0]  # it takes the place of one of the others' shares
         elif self._receiver == dealing.rank != 0:
-            self._others = [dealing.channel.receive(0, np.uint8, (material.size(material.bound),))[0]]
+            self._others = [dealing.channel.receive(0, np.uint8, (material.bound_bytes,))[0]]
 
     def __repr__(self) -> str:
         return f"Dealt({self.material.purpose})"

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache, reduce
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from coterie.ring.kernels import bits_minus
 from coterie.ring.moduli import ByteSource
 from coterie.ring.packing import add_packed, pack, pack_difference, packed_bytes, unpack, wire_size
 
-__all__ = ["Bits", "BitsOver", "Elements", "Material", "Packed", "Piece", "Raw", "Tables", "Unpacked"]
+__all__ = ["Bits", "BitsOver", "Elements", "Material", "Packed", "Piece", "Raw", "Tables", "Unpacked", "declared"]
 
 Raw = NDArray[np.uint8]
 
@@ -166,7 +167,7 @@ class BitsOver(Elements):
         bits_minus(value, shares, self.ring.q, out.reshape(self.shape))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Material:
     """The declaration of one step: what is dealt for it, and what it opens under which mask.
 
@@ -192,15 +193,38 @@ class Material:
                 at += -(-piece.bytes // 8) * 8
         return found
 
-    def size(self, pieces: Mapping[str, Piece]) -> int:
-        """Bytes of a share of all masks, or of all bound pieces."""
-        return self.places[list(pieces)[-1]].stop if pieces else 0
+    @cached_property
+    def mask_bytes(self) -> int:
+        """Of a share of all masks."""
+        return max((self.places[name].stop for name in self.masks), default=0)
 
-    def draw(self, pieces: Mapping[str, Piece], source: ByteSource) -> Raw:
-        """A uniform share of all masks, or of all bound pieces."""
-        if all(piece.plain for piece in pieces.values()):
-            return source.read(self.size(pieces))
-        out = np.zeros(self.size(pieces), np.uint8)
+    @cached_property
+    def bound_bytes(self) -> int:
+        """Of a share of all bound pieces, and so of the correction."""
+        return max((self.places[name].stop for name in self.bound), default=0)
+
+    def draw_masks(self, source: ByteSource) -> Raw:
+        return self._draw(self.masks, self.mask_bytes, source)
+
+    def draw_bound(self, source: ByteSource) -> Raw:
+        return self._draw(self.bound, self.bound_bytes, source)
+
+    def _draw(self, pieces: Mapping[str, Piece], size: int, source: ByteSource) -> Raw:
+        if self._plain:
+            return source.read(size)
+        out = np.zeros(size, np.uint8)
         for name, piece in pieces.items():
             out[self.places[name]] = piece.draw(source)
         return out
+
+    @cached_property
+    def _plain(self) -> bool:
+        return all(piece.plain for piece in (*self.masks.values(), *self.bound.values()))
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def declared(function: F) -> F:
+    """A function of public sizes that makes a declaration, which is kept: it is asked for again and again."""
+    return cast(F, lru_cache(1024)(function))

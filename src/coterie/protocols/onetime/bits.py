@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.protocols.onetime.kernels import fold_products, xor_products
-from coterie.randomness.material import Bits, Material
+from coterie.randomness.material import Bits, Material, declared
 from coterie.sharing import Party, start_opening
 
 __all__ = ["ONES", "Literal", "Terms", "bit_products", "fours", "pack_rows", "padded", "pairs_of", "unpack_rows"]
@@ -28,7 +28,7 @@ class Literal(NamedTuple):
     negated: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Terms:
     """Products of literals over `variables` rows of bits, with the products of masks that they need."""
 
@@ -67,6 +67,7 @@ def products_of(variables: int, terms: tuple[tuple[Literal, ...], ...]) -> Terms
     return Terms(variables, len(terms), len(place), members, degrees, rows, negated, index, sizes)
 
 
+@declared
 def products_material(terms: Terms, words: int, purpose: str) -> Material:
     """A mask for every variable, and the products of masks that the terms need."""
     bound = {"products": Bits(terms.monomials, words)} if terms.monomials else {}

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.errors import ProtocolError
-from coterie.randomness.material import Material, Packed
+from coterie.randomness.material import Material, Packed, declared
 from coterie.sharing import Party, Shared, start_opening
 from coterie.transport import metered
 
@@ -34,10 +34,12 @@ def mask_of(centers: Shared) -> CenterMask:
     return centers.memo
 
 
+@declared
 def centers_material(k: int, d: int) -> Material:
     return Material("centers", {"B": Packed(k, d, width=64)}, {"BB": Packed(k, width=64)})
 
 
+@declared
 def movement_material() -> Material:
     return Material("movement", bound={"bb": Packed(1, width=64)})
 

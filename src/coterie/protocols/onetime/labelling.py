@@ -19,7 +19,7 @@ from coterie.protocols.interface import Problem
 from coterie.protocols.onetime.bits import ONES, Literal, Terms, bit_products, products_of
 from coterie.protocols.onetime.kernels import masked_difference, select_by_bits
 from coterie.protocols.onetime.sign import signs_of_differences
-from coterie.randomness.material import Bits, Material, Packed, Unpacked
+from coterie.randomness.material import Bits, Material, Packed, Unpacked, declared
 from coterie.sharing import Party, start_opening
 from coterie.transport import metered
 
@@ -228,6 +228,7 @@ def _won(level: Bracket, node: int) -> Literal:
     return literal
 
 
+@declared
 def select_material(rows: int, numbers: int, width: int) -> Material:
     """Masks of the bits and of the differences; the former, and their products, as words."""
     word = Packed(rows, numbers, width=width)

@@ -19,7 +19,7 @@ from coterie.protocols.numerics import reciprocals
 from coterie.protocols.onetime.bits import Literal, Terms, pack_rows, padded, products_of, unpack_rows
 from coterie.protocols.onetime.centers import mask_of
 from coterie.protocols.onetime.kernels import xor_lookup
-from coterie.randomness.material import Bits, Material, Packed
+from coterie.randomness.material import Bits, Material, Packed, declared
 from coterie.ring import Words as WordRing
 from coterie.sharing import Party, Shared, start_opening
 from coterie.transport import metered
@@ -54,6 +54,7 @@ def sum_width(problem: Problem) -> int:
     return max(rows.bit_length() + max(problem.half).bit_length() + 2, table_bits(rows))
 
 
+@declared
 def places_material(k: int, rows: int) -> Material:
     """A place for each cluster, and a bit for each place."""
     m = table_bits(rows)
@@ -88,6 +89,7 @@ def open_places(me: Party, counts: Shared, rows: int) -> Callable[[Words], Words
     return finish
 
 
+@declared
 def mean_material(k: int, d: int, g: int, u: int, w: int = 64) -> Material:
     """Masks of the g + 2 bits looked up, and of the sums; and, as words, their products."""
     cells, products = Packed(k, d, width=w), Packed(k, d, g + 1, width=w)
@@ -148,6 +150,7 @@ def mean_times_power(
     return me.shared(wide, wide.reduce(product + (kept << np.uint64(g))))
 
 
+@declared
 def lift_material(shape: tuple[int, ...], u: int, w: int = 64) -> Material:
     """A mask of u bits; it and its top bit as words."""
     word = Packed(*shape, width=w)
@@ -185,6 +188,7 @@ def borrow_terms(digits: int) -> Terms:
     return products_of(2 * digits - 1, tuple(terms))
 
 
+@declared
 def truncation_material(count: int, g: int, w: int = 64) -> Material:
     """A mask of each number; what is above g of it, its top bit, and a table of 256 bits for each digit below g.
     Masks of the bits that tell the borrow, and their products as words."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from coterie.protocols.onetime.bits import Terms, bit_products, literals, products_of
 from coterie.protocols.onetime.kernels import lookup, masked_difference, thermometer, words_to_bits
-from coterie.randomness.material import Bits, Material, Tables, Unpacked
+from coterie.randomness.material import Bits, Material, Tables, Unpacked, declared
 from coterie.sharing import Party, start_opening
 from coterie.transport import metered
 
@@ -91,6 +91,7 @@ def combine_digits(me: Party, less: Words | None, equal: Words | None, count: in
     return np.empty(0, np.uint64) if less is None else less[0]
 
 
+@declared
 def sign_material(pairs: int, numbers: int, width: int) -> Material:
     """A mask for each difference; a table of 16 bits for each of its digits, and its top bit."""
     total = pairs * numbers

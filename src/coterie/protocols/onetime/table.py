@@ -12,7 +12,7 @@ from coterie.protocols.interface import Holding, Ints
 from coterie.protocols.onetime.centers import mask_of
 from coterie.protocols.onetime.kernels import bits_to_words, two_products, two_sums
 from coterie.randomness import Masked
-from coterie.randomness.material import Bits, Elements, Material, Packed, Unpacked
+from coterie.randomness.material import Bits, Elements, Material, Packed, Unpacked, declared
 from coterie.ring import Words as WordRing
 from coterie.sharing import Party, Secret, Shared, broadcast_masked, receive_masked, start_opening
 from coterie.transport import metered
@@ -134,6 +134,7 @@ def enter(me: Party, own: Ints | None, holding: Holding, size: int) -> Table:
     return Table(number, blocks, holding, own_sum)
 
 
+@declared
 def cells_message(count: int) -> Elements:
     """So many masked cells, from their owner to everybody else; and the mask of them."""
     return Elements(WordRing(64), count)
@@ -171,6 +172,7 @@ def _masks(me: Party, table: Table, block: Block) -> Words:
     return a
 
 
+@declared
 def scores_material(k: int, numbers: int, width: int) -> Material:
     return Material("scores", bound={"AB": Packed(k, numbers, width=width)})
 
@@ -196,6 +198,7 @@ def block_scores(me: Party, table: Table, block: Block, centers: Shared, width: 
     return z
 
 
+@declared
 def words_material(rows: int, numbers: int, width: int) -> Material:
     """Masks of bits, and the same as words."""
     masks, bound = {"rho": Bits(rows, numbers // 64)}, {"rho words": Packed(rows, numbers, width=width)}
@@ -228,6 +231,7 @@ def block_words(me: Party, hot: Words, block: Block, clusters: int, width: int) 
     return out
 
 
+@declared
 def sums_material(rows: int, d: int, numbers: int, width: int, holders: Sequence[int]) -> Material:
     masks, bound = {"U": Unpacked(rows, numbers, width=width)}, {"UA": Packed(rows, d, width=width)}
     return Material("sums", masks, bound, to=holders)

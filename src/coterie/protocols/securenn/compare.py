@@ -6,7 +6,7 @@ import numpy as np
 
 from coterie.protocols.securenn.kernels import any_zero, blinded_comparison
 from coterie.randomness import Masked
-from coterie.randomness.material import Elements, Material
+from coterie.randomness.material import Elements, Material, declared
 from coterie.ring import Array, Prime, Ring, sample_permutations
 from coterie.sharing import Party, Shared, send_to_dealer, take_as_dealer, zero_shares
 from coterie.transport import metered
@@ -17,6 +17,7 @@ __all__ = ["FIELD", "answer_material", "common_bits", "compare_at_helper", "priv
 FIELD = Prime(67)
 
 
+@declared
 def comparison_message(count: int, length: int) -> Elements:
     """What each party tells the helper in so many comparisons of so many bits."""
     return Elements(FIELD, count, length)
@@ -63,6 +64,7 @@ def compare_at_helper(me: Party, count: int, length: int) -> Array:
     return answer
 
 
+@declared
 def answer_material(purpose: str, ring: Ring, count: int) -> Material:
     """The answers to so many comparisons, as the helper found them, or XOR what it knows."""
     return Material(f"the answer in {purpose}", bound={"answer": Elements(ring, count)}, answer=True)

@@ -13,7 +13,7 @@ from coterie.protocols.securenn.compare import (
     unblinded,
 )
 from coterie.randomness import Masked
-from coterie.randomness.material import BitsOver, Elements, Material
+from coterie.randomness.material import BitsOver, Elements, Material, declared
 from coterie.ring import Array, OddWords, Words
 from coterie.sharing import Party, Shared, open_masked, send_to_dealer, take_as_dealer
 from coterie.transport import metered
@@ -21,6 +21,7 @@ from coterie.transport import metered
 __all__ = ["compute_msb", "drelu", "negative", "share_convert"]
 
 
+@declared
 def wrapped_material(odd: OddWords, count: int) -> Material:
     """[delta], and x~ by its bits."""
     bound = {"delta": Elements(odd, count), "x~": BitsOver(FIELD, count, odd.width)}
@@ -80,6 +81,7 @@ def _sum_and_wraps(words: Words, parts: list[Array]) -> tuple[Array, Array]:
     return total, wraps
 
 
+@declared
 def msb_material(odd: OddWords, count: int) -> Material:
     """The mask, x = -mask, and x by its bits."""
     return Material("ComputeMSB", {"mask": Elements(odd, count)}, {"x": BitsOver(FIELD, count, odd.width)})

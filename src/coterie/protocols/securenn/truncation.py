@@ -12,7 +12,7 @@ from coterie.protocols.securenn.compare import (
     private_compare,
     unblinded,
 )
-from coterie.randomness.material import BitsOver, Elements, Material
+from coterie.randomness.material import BitsOver, Elements, Material, declared
 from coterie.ring import Words
 from coterie.sharing import Party, Shared, open_masked
 from coterie.transport import metered
@@ -20,6 +20,7 @@ from coterie.transport import metered
 __all__ = ["truncate"]
 
 
+@declared
 def truncation_material(words: Words, count: int, g: int) -> Material:
     """The mask, R = -mask; [R >> g], [R >> w-1], and R mod 2^g by its bits."""
     word = Elements(words, count)
