@@ -9,8 +9,7 @@ import pytest
 
 from coterie.protocols.onetime import OneTime
 from coterie.protocols.onetime import table as table_module
-from coterie.protocols.onetime.steps import Step
-from coterie.randomness import Streams
+from coterie.randomness import Dealt, Streams
 from coterie.sharing import Party
 from coterie.transport import Metered
 from tests.security.fits import Study
@@ -111,13 +110,13 @@ def no_data_mask(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def no_label_mask(monkeypatch: pytest.MonkeyPatch) -> None:
     """Labels become words without their mask."""
-    free = Step.free
+    mask = Dealt.mask
 
-    def bare(self: Step, name: str) -> Any:
-        whole = free(self, name)
-        return np.zeros_like(whole) if (self.purpose, name) == ("bits to words", "rho") else whole
+    def bare(self: Dealt, name: str) -> Any:
+        whole = mask(self, name)
+        return np.zeros_like(whole) if (self.material.purpose, name) == ("bits to words", "rho") else whole
 
-    monkeypatch.setattr(Step, "free", bare)
+    monkeypatch.setattr(Dealt, "mask", bare)
 
 
 def one_mask_for_two_signs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,6 +122,7 @@ class Dealt:
     def target(self, name: str) -> Array:
         """At the helper: the XOR of the shares that others have of a piece, in the place of the receiver's: XOR
         the value into it, before `bind`."""
+        self._at_helper()
         piece, place = self._piece(name, self.material.bound), self.material.places[name]
         if not isinstance(piece, Bits):
             raise ProtocolError(f"{name} of {self.material.purpose} adds up otherwise")
@@ -133,6 +134,7 @@ class Dealt:
 
     def bind(self, values: Mapping[str, Array]) -> None:
         """At the helper: send the correction, with which the shares of each bound piece add up to its value."""
+        self._at_helper()
         for name, value in values.items():
             piece, place = self._piece(name, self.material.bound), self.material.places[name]
             self._once(name)
@@ -142,6 +144,10 @@ class Dealt:
             raise ProtocolError(f"{missing[0]} of {self.material.purpose} was not dealt")
         self._once("the correction")
         self._from.channel.send(self._receiver, self._correction, dealt=not self.material.answer)
+
+    def _at_helper(self) -> None:
+        if self._from.rank:
+            raise ProtocolError(f"only the helper knows what adds up in {self.material.purpose}")
 
     def _piece(self, name: str, pieces: Mapping[str, Piece]) -> Piece:
         if name not in pieces:

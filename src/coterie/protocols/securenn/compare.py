@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from coterie.protocols.securenn.kernels import any_zero, blinded_comparison
-from coterie.randomness import Masked
+from coterie.randomness import Dealt, Masked
 from coterie.randomness.material import Elements, Material, declared
 from coterie.ring import Array, Prime, Ring, sample_permutations
 from coterie.sharing import Party, Shared, send_to_dealer, take_as_dealer, zero_shares
@@ -24,10 +24,10 @@ def comparison_message(count: int, length: int) -> Elements:
 
 
 @metered("PrivateCompare")
-def private_compare(me: Party, x: Array, r: Array, beta: Array, below_zero: Array | None = None) -> None:
+def private_compare(me: Party, dealt: Dealt, x: str, r: Array, beta: Array, below_zero: Array | None = None) -> None:
     """beta XOR [x > r], to the helper (`compare_at_helper`). SecureNN, Algorithm 3, for p parties; one round.
 
-    x: this party's shares over Z_67 of the bits of m numbers, dealt, shape (m, l); r, beta: known to P1..Pp.
+    x: the name of what was dealt, shares over Z_67 of the bits of m numbers, shape (m, l); r, beta: known to P1..Pp.
     `below_zero` marks entries where r stands for -1, so that x > r always.
 
     1. w_i = x_i XOR r_i.
@@ -42,7 +42,8 @@ def private_compare(me: Party, x: Array, r: Array, beta: Array, below_zero: Arra
     Sees: P0 uniform shares of l values that are uniform and non-zero, but for one zero in a uniform place
     where the answer is 1. A simulator makes that from the answer, which beta hides. P1..Pp see nothing.
     """
-    count, length = x.shape
+    bits = dealt.bound(x)
+    count, length = bits.shape
     mode = beta.copy()
     mode[(beta == 1) & (r == (1 << length) - 1)] = 2
     if below_zero is not None:
@@ -51,7 +52,7 @@ def private_compare(me: Party, x: Array, r: Array, beta: Array, below_zero: Arra
     order = common_permutations(me, count, length)
     zero = zero_shares(me, FIELD, (count, length), "PrivateCompare")
     message = np.empty((count, length), np.uint8)
-    blinded_comparison(x, r, mode, scalars, order, zero, int(me.lead), FIELD.q, message)
+    blinded_comparison(bits, r, mode, scalars, order, zero, int(me.lead), FIELD.q, message)
     send_to_dealer(me, Masked(message, comparison_message(count, length)))
 
 

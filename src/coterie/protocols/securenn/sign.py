@@ -60,7 +60,7 @@ def share_convert(me: Party, x: Shared) -> Shared:
     send_to_dealer(me, Masked(masked, message))
     dealt = me.deal(wrapped_material(odd, count))
     beta = common_bits(me, count, "ShareConvert")
-    private_compare(me, dealt.bound("x~"), words.sub(r, words.encode(1)), beta, below_zero=r == 0)
+    private_compare(me, dealt, "x~", words.sub(r, words.encode(1)), beta, below_zero=r == 0)
     blinded = me.deal(answer_material("ShareConvert", odd, count)).bound("answer")  # eta''
     # eta' = 1 - (eta'' XOR beta): eta'' where beta = 1, else 1 - eta''
     complement = odd.sub(np.full(count, np.uint64(me.lead)), blinded)
@@ -113,7 +113,7 @@ def compute_msb(me: Party, a: Shared) -> Shared:
         return me.hollow(words, a.shape)
     (r,) = open_masked(me, dealt, mask=a + a)  # 2a + x = 2a - mask
     beta = common_bits(me, count, "ComputeMSB")
-    private_compare(me, dealt.bound("x"), r, beta)
+    private_compare(me, dealt, "x", r, beta)
     blinded = me.shared(words, me.deal(answer_material("ComputeMSB", words, count)).bound("answer"))
     return unblinded(blinded, beta ^ (r & np.uint64(1)))
 

@@ -56,7 +56,7 @@ def truncate(me: Party, x: Shared, g: int) -> Shared:
     y = x.reshape(count) + ((1 << (w - 2)) + (1 << (g - 1)))
     (c,) = open_masked(me, dealt, mask=y)  # y + R = y - mask
     beta = common_bits(me, count, "truncation")
-    private_compare(me, dealt.bound("low"), c & low, beta)
+    private_compare(me, dealt, "low", c & low, beta)
     blinded = me.deal(answer_material("truncation", words, count)).bound("answer")
     borrow = unblinded(me.shared(words, blinded), beta)
     wrap = me.shared(words, dealt.bound("top")) * (1 - (c >> np.uint64(w - 1)).astype(np.int64))
