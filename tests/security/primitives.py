@@ -30,7 +30,6 @@ from tests.security.views import (
     comparisons,
     conditioned,
     constant_splits,
-    piece_by_piece,
     seen_by,
 )
 from tests.support import Ran, given, open_to, run
@@ -51,7 +50,8 @@ class Primitive:
         return run(p, lambda me: self.role(me, *self.inputs[which]), seed)
 
     def conditioned(self, p: int, which: int, viewers: set[int], turn: int = 0) -> Ran:
-        return piece_by_piece(p, lambda me: self.role(me, *self.inputs[which]), viewers, KNOWN_BYTES[which], turn)
+        role = lambda me: self.role(me, *self.inputs[which])  # noqa: E731
+        return conditioned(p, role, viewers, KNOWN_BYTES[which], turn=turn)
 
 
 def shared(me: Party, ring: Ring, values: Any) -> Shared:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import combinations
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from scipy.stats import chi2
@@ -123,28 +124,24 @@ def constant_splits(ring: Ring, values: Any, p: int) -> list[Array]:
     return [*shares, last]
 
 
-def conditioned(p: int, role: Callable[[Party], Any], viewers: set[int], byte: int, seed: int = 0) -> Ran:
-    """Run a role function with the viewers' streams constant."""
+def conditioned(
+    p: int, role: Callable[[Party], Any], viewers: set[int], byte: int, seed: int = 0, turn: int = 0
+) -> Ran:
+    """Run a role function with the viewers' streams constant. Corrections, of which P_(turn + 1) has the first, are
+    listed as one frame for each piece that the helper bound."""
+    deal, corrections = Dealing.deal, []
 
     def known(me: Party) -> Any:
         condition(me.streams, viewers, byte)
-        return role(me)
+        return role(replace(me, dealt=Dealing(me.channel, me.streams, turn)))
 
-    return run(p, known, seed)
+    def noted(self: Dealing, material: Material) -> Dealt:
+        if self.rank == 0 and material.bound:
+            corrections.append(material)
+        return deal(self, material)
 
-
-def piece_by_piece(p: int, role: Callable[[Party], Any], viewers: set[int], byte: int, turn: int) -> Ran:
-    """As `conditioned`, for a role without blocks. Corrections, of which P_(turn + 1) has the first, are listed as one
-    frame for each piece that the helper bound."""
-    corrections: list[Material] = []
-
-    def noted(me: Party) -> Any:
-        here = replace(me, dealt=Dealing(me.channel, me.streams, turn))
-        if me.deals:
-            note_materials(here, corrections)
-        return role(here)
-
-    ran = conditioned(p, noted, viewers, byte)
+    with patch.object(Dealing, "deal", noted):
+        ran = run(p, known, seed)
     by_receiver = defaultdict(list)
     for frame, material in zip(ran.recordings[0].sent, corrections, strict=True):
         by_receiver[frame.receiver].append(material)
@@ -152,18 +149,6 @@ def piece_by_piece(p: int, role: Callable[[Party], Any], viewers: set[int], byte
         frames, due = ran.recordings[j].frames, iter(by_receiver[j])
         frames[:] = [one for f in frames for one in (pieces_of(f, next(due)) if f.sender == 0 else [f])]
     return ran
-
-
-def note_materials(me: Party, corrections: list[Material]) -> None:
-    """List what this helper sends corrections of."""
-    deal = me.dealt.deal
-
-    def noted(material: Material) -> Dealt:
-        if material.bound:
-            corrections.append(material)
-        return deal(material)
-
-    me.dealt.deal = noted
 
 
 def pieces_of(frame: Frame, material: Material) -> list[Frame]:
