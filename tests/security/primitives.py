@@ -173,7 +173,7 @@ def _note_masks(me: Party, masks: list[Array]) -> None:
     def noted(material: Material) -> Dealt:
         dealt = deal(material)
         for name, piece in material.masks.items():
-            masks.append(piece.total([share[material.places[name]] for share in dealt._masks]))
+            masks.append(piece.total([share[material.masks.places[name]] for share in dealt._masks]))
         return dealt
 
     me.dealt.deal = noted

@@ -153,8 +153,8 @@ def conditioned(
 
 def pieces_of(frame: Frame, material: Material) -> list[Frame]:
     """A correction, piece by piece."""
-    assert frame.array.nbytes == material.bound_bytes
-    shares = [piece.total([frame.array[material.places[name]]]) for name, piece in material.bound.items()]
+    assert frame.array.nbytes == material.bound.bytes
+    shares = [piece.total([frame.array[material.bound.places[name]]]) for name, piece in material.bound.items()]
     return [Frame(frame.sender, frame.receiver, share) for share in shares]
 
 

@@ -166,7 +166,7 @@ def test_what_is_not_uniform_is_no_mask():
         if me.deals:
             dealt.bind({"zeros": WORDS.zeros(x.shape)})
         else:
-            with pytest.raises(ProtocolError, match="zeros of a test is no mask"):
+            with pytest.raises(ProtocolError, match="zeros is no mask of a test"):
                 open_masked(me, dealt, zeros=x)
 
     assert on_shared(2, WORDS, [1, 2, 3], role).traffic.messages == 1

@@ -69,7 +69,7 @@ class StepCosts(Costs, ABC):
         total = self.nothing()
         for material in materials:
             if material.bound:
-                total.sent[0] += HEADER_BYTES + material.bound_bytes
+                total.sent[0] += HEADER_BYTES + material.bound.bytes
             if material.masks:
                 opened = self.opened(*material.masks.values(), to=material.to)
                 opened.rounds = material.rounds

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.errors import MaterialReused, ProtocolError
-from coterie.randomness.material import Bits, Elements, Material, Piece, Raw
+from coterie.randomness.material import Bits, Elements, Material, Piece, Pieces, Raw
 from coterie.randomness.streams import Streams
 from coterie.ring import Array, Ring
 from coterie.transport import Metered
@@ -69,24 +69,22 @@ class Dealt:
     `bind` makes all shares of the bound pieces add up to the values it is given.
     """
 
-    __slots__ = ("_correction", "_from", "_given", "_masks", "_others", "_receiver", "material")
+    __slots__ = ("_from", "_given", "_masks", "_others", "_receiver", "material")
 
     def __init__(self, dealing: Dealing, material: Material) -> None:
         self.material, self._from = material, dealing
-        self._receiver = dealing.next_receiver(material.bound_bytes) if material.bound else 0
+        self._receiver = dealing.next_receiver(material.bound.bytes) if material.bound else 0
         self._given: set[str] = set()
         #: Shares of all masks; shares of all bound pieces: this party's own or, at the helper, the non-receivers'.
         self._masks: list[Raw] = []
         self._others: list[Raw] = []
         for j in (dealing.rank,) if dealing.rank else dealing.servers:
             stream = dealing.streams.dealt_run(j)
-            self._masks.append(material.draw_masks(stream))
+            self._masks.append(material.masks.draw(stream))
             if material.bound and j != self._receiver:
-                self._others.append(material.draw_bound(stream))
-        if material.bound and not dealing.rank:
-            self._correction = self._others[0]  # it takes the place of one of the others' shares
-        elif self._receiver == dealing.rank != 0:
-            self._others = [dealing.channel.receive(0, np.uint8, (material.bound_bytes,))[0]]
+                self._others.append(material.bound.draw(stream))
+        if material.bound and self._receiver == dealing.rank:
+            self._others = [dealing.channel.receive(0, np.uint8, (material.bound.bytes,))[0]]
 
     def __repr__(self) -> str:
         return f"Dealt({self.material.purpose})"
@@ -96,11 +94,11 @@ class Dealt:
 
     def mask(self, name: str) -> Array:
         """A mask: this party's share or, at the helper, the value."""
-        return self._give(name, self._piece(name, self.material.masks), self._masks)
+        return self._give(name, self.material.masks, self._masks)
 
     def masked(self, name: str, blinded: Array) -> Masked:
         """What a kernel has blinded with a mask, which masks nothing else."""
-        masked = Masked(blinded, self._piece(name, self.material.masks), self.material.to)
+        masked = Masked(blinded, self.material.masks[name], self.material.to)
         if name not in self._given or f"mask {name}" in self._given:
             raise MaterialReused(f"{name} of {self.material.purpose} masks one value, once")
         self._given.add(f"mask {name}")
@@ -108,7 +106,7 @@ class Dealt:
 
     def hide(self, name: str, ring: Ring, share: Array) -> Masked:
         """A share less a mask over the same ring, of the same shape."""
-        piece = self._piece(name, self.material.masks)
+        piece = self.material.masks[name]
         if not isinstance(piece, Elements) or piece.ring != ring or piece.shape != share.shape:
             raise ProtocolError(f"{name} of {self.material.purpose} does not fit a value of shape {share.shape}")
         return self.masked(name, ring.sub(share, self.mask(name)))
@@ -117,48 +115,42 @@ class Dealt:
         """This party's share of a bound piece."""
         if not self._from.rank:
             raise ProtocolError(f"the helper has no share of {name} of {self.material.purpose}")
-        return self._give(name, self._piece(name, self.material.bound), self._others)
+        return self._give(name, self.material.bound, self._others)
 
     def target(self, name: str) -> Array:
         """At the helper: the XOR of the shares that others have of a piece, in the place of the receiver's: XOR
         the value into it, before `bind`."""
-        self._at_helper()
-        piece, place = self._piece(name, self.material.bound), self.material.places[name]
+        piece, (mine, *others) = self._to_correct(name)
         if not isinstance(piece, Bits):
             raise ProtocolError(f"{name} of {self.material.purpose} adds up otherwise")
-        self._once(name)
-        mine = piece.view(self._correction[place])
-        for other in self._others[1:]:
-            mine ^= piece.view(other[place])
-        return mine
+        place = piece.view(mine)
+        for other in others:
+            place ^= piece.view(other)
+        return place
 
     def bind(self, values: Mapping[str, Array]) -> None:
         """At the helper: send the correction, with which the shares of each bound piece add up to its value."""
-        self._at_helper()
         for name, value in values.items():
-            piece, place = self._piece(name, self.material.bound), self.material.places[name]
-            self._once(name)
-            piece.correct(value, [other[place] for other in self._others], self._correction[place])
+            piece, others = self._to_correct(name)
+            piece.correct(value, others, others[0])
         missing = [name for name in self.material.bound if name not in self._given]
-        if missing:
-            raise ProtocolError(f"{missing[0]} of {self.material.purpose} was not dealt")
+        if missing or self._from.rank:
+            raise ProtocolError(f"{missing or 'a correction'} of {self.material.purpose} was not dealt by the helper")
         self._once("the correction")
-        self._from.channel.send(self._receiver, self._correction, dealt=not self.material.answer)
+        self._from.channel.send(self._receiver, self._others[0], dealt=not self.material.answer)
 
-    def _at_helper(self) -> None:
+    def _to_correct(self, name: str) -> tuple[Piece, list[Raw]]:
+        """At the helper: a piece and what others have of it; the correction takes the place of the first."""
         if self._from.rank:
-            raise ProtocolError(f"only the helper knows what adds up in {self.material.purpose}")
-
-    def _piece(self, name: str, pieces: Mapping[str, Piece]) -> Piece:
-        if name not in pieces:
-            kind = "mask" if pieces is self.material.masks else "bound piece"
-            raise ProtocolError(f"{name} of {self.material.purpose} is no {kind}")
-        return pieces[name]
-
-    def _give(self, name: str, piece: Piece, shares: list[Raw]) -> Array:
+            raise ProtocolError(f"only the helper knows what {name} of {self.material.purpose} adds up to")
+        found = self.material.bound.cut(name, self._others)
         self._once(name)
-        place = self.material.places[name]
-        return piece.total([share[place] for share in shares])
+        return found
+
+    def _give(self, name: str, pieces: Pieces, shares: list[Raw]) -> Array:
+        piece, own = pieces.cut(name, shares)
+        self._once(name)
+        return piece.total(own)
 
     def _once(self, name: str) -> None:
         if name in self._given:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, reduce
+from functools import lru_cache, reduce
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -22,9 +21,22 @@ from coterie.ring.kernels import bits_minus
 from coterie.ring.moduli import ByteSource
 from coterie.ring.packing import add_packed, pack, pack_difference, packed_bytes, unpack, wire_size
 
-__all__ = ["Bits", "BitsOver", "Elements", "Material", "Packed", "Piece", "Raw", "Tables", "Unpacked", "declared"]
+__all__ = [
+    "Bits",
+    "BitsOver",
+    "Elements",
+    "Material",
+    "Packed",
+    "Piece",
+    "Pieces",
+    "Raw",
+    "Tables",
+    "Unpacked",
+    "declared",
+]
 
 Raw = NDArray[np.uint8]
+NONE: Mapping[str, Piece] = {}
 
 
 class Piece(ABC):
@@ -167,7 +179,35 @@ class BitsOver(Elements):
         bits_minus(value, shares, self.ring.q, out.reshape(self.shape))
 
 
-@dataclass(frozen=True, eq=False)
+class Pieces(dict[str, Piece]):
+    """Pieces of one kind by name, one behind the other in a run of bytes, each on a multiple of 8."""
+
+    def __init__(self, kind: str, pieces: Mapping[str, Piece]) -> None:
+        super().__init__(pieces)
+        self.kind, self.bytes, self.places = kind, 0, {}
+        for name, piece in pieces.items():
+            start = -(-self.bytes // 8) * 8
+            self.bytes = start + piece.bytes
+            self.places[name] = slice(start, self.bytes)
+        self.plain = all(piece.plain for piece in pieces.values())
+
+    def __missing__(self, name: str) -> Piece:
+        raise ProtocolError(f"{name} is no {self.kind}")
+
+    def cut(self, name: str, runs: list[Raw]) -> tuple[Piece, list[Raw]]:
+        """A piece, and the bytes of it in each of the runs."""
+        return self[name], [run[self.places[name]] for run in runs]
+
+    def draw(self, source: ByteSource) -> Raw:
+        """A uniform share of all of them."""
+        if self.plain:
+            return source.read(self.bytes)
+        out = np.zeros(self.bytes, np.uint8)
+        for name, piece in self.items():
+            out[self.places[name]] = piece.draw(source)
+        return out
+
+
 class Material:
     """The declaration of one step: what is dealt for it, and what it opens under which mask.
 
@@ -175,51 +215,18 @@ class Material:
     `answer`: the dealer deals in answer to what it was sent, so that somebody waits for it.
     """
 
-    purpose: str
-    masks: Mapping[str, Piece] = field(default_factory=dict)
-    bound: Mapping[str, Piece] = field(default_factory=dict)
-    to: Sequence[int] | None = None
-    rounds: int = 1
-    answer: bool = False
-
-    @cached_property
-    def places(self) -> dict[str, slice]:
-        """Where each piece lies in the bytes of its kind, on a multiple of 8."""
-        found = {}
-        for pieces in (self.masks, self.bound):
-            at = 0
-            for name, piece in pieces.items():
-                found[name] = slice(at, at + piece.bytes)
-                at += -(-piece.bytes // 8) * 8
-        return found
-
-    @cached_property
-    def mask_bytes(self) -> int:
-        """Of a share of all masks."""
-        return max((self.places[name].stop for name in self.masks), default=0)
-
-    @cached_property
-    def bound_bytes(self) -> int:
-        """Of a share of all bound pieces, and so of the correction."""
-        return max((self.places[name].stop for name in self.bound), default=0)
-
-    def draw_masks(self, source: ByteSource) -> Raw:
-        return self._draw(self.masks, self.mask_bytes, source)
-
-    def draw_bound(self, source: ByteSource) -> Raw:
-        return self._draw(self.bound, self.bound_bytes, source)
-
-    def _draw(self, pieces: Mapping[str, Piece], size: int, source: ByteSource) -> Raw:
-        if self._plain:
-            return source.read(size)
-        out = np.zeros(size, np.uint8)
-        for name, piece in pieces.items():
-            out[self.places[name]] = piece.draw(source)
-        return out
-
-    @cached_property
-    def _plain(self) -> bool:
-        return all(piece.plain for piece in (*self.masks.values(), *self.bound.values()))
+    def __init__(
+        self,
+        purpose: str,
+        masks: Mapping[str, Piece] = NONE,
+        bound: Mapping[str, Piece] = NONE,
+        *,
+        to: Sequence[int] | None = None,
+        rounds: int = 1,
+        answer: bool = False,
+    ) -> None:
+        self.purpose, self.to, self.rounds, self.answer = purpose, to, rounds, answer
+        self.masks, self.bound = Pieces(f"mask of {purpose}", masks), Pieces(f"bound piece of {purpose}", bound)
 
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -13,19 +13,12 @@ from coterie.protocols.securenn.compare import (
     unblinded,
 )
 from coterie.randomness import Masked
-from coterie.randomness.material import BitsOver, Elements, Material, declared
+from coterie.randomness.material import BitsOver, Elements, Material
 from coterie.ring import Array, OddWords, Words
 from coterie.sharing import Party, Shared, open_masked, send_to_dealer, take_as_dealer
 from coterie.transport import metered
 
 __all__ = ["compute_msb", "drelu", "negative", "share_convert"]
-
-
-@declared
-def wrapped_material(odd: OddWords, count: int) -> Material:
-    """[delta], and x~ by its bits."""
-    bound = {"delta": Elements(odd, count), "x~": BitsOver(FIELD, count, odd.width)}
-    return Material("ShareConvert", bound=bound, answer=True)
 
 
 @metered("ShareConvert")
@@ -46,9 +39,11 @@ def share_convert(me: Party, x: Shared) -> Shared:
     words = x.ring
     assert isinstance(words, Words)
     odd, (count,), message = OddWords(words.width), x.shape, Elements(words, x.size)
+    bound = {"delta": Elements(odd, count), "x~": BitsOver(FIELD, count, odd.width)}
+    wrapped = Material("ShareConvert", bound=bound, answer=True)
     if me.deals:
         x_masked, delta = _sum_and_wraps(words, take_as_dealer(me, message))
-        me.deal(wrapped_material(odd, count)).bind({"delta": delta, "x~": x_masked})
+        me.deal(wrapped).bind({"delta": delta, "x~": x_masked})
         answer = compare_at_helper(me, count, words.width)
         me.deal(answer_material("ShareConvert", odd, count)).bind({"answer": answer.astype(np.uint64)})
         return me.hollow(odd, x.shape)
@@ -58,7 +53,7 @@ def share_convert(me: Party, x: Shared) -> Shared:
     masked = words.add(x.share, r_own)
     wraps = (masked < r_own).astype(np.uint64)  # beta_j
     send_to_dealer(me, Masked(masked, message))
-    dealt = me.deal(wrapped_material(odd, count))
+    dealt = me.deal(wrapped)
     beta = common_bits(me, count, "ShareConvert")
     private_compare(me, dealt, "x~", words.sub(r, words.encode(1)), beta, below_zero=r == 0)
     blinded = me.deal(answer_material("ShareConvert", odd, count)).bound("answer")  # eta''
@@ -81,12 +76,6 @@ def _sum_and_wraps(words: Words, parts: list[Array]) -> tuple[Array, Array]:
     return total, wraps
 
 
-@declared
-def msb_material(odd: OddWords, count: int) -> Material:
-    """The mask, x = -mask, and x by its bits."""
-    return Material("ComputeMSB", {"mask": Elements(odd, count)}, {"x": BitsOver(FIELD, count, odd.width)})
-
-
 @metered("ComputeMSB")
 def compute_msb(me: Party, a: Shared) -> Shared:
     """[MSB(a)] over Z_L, from [a] over Z_(L-1). SecureNN, Algorithm 5, for p parties; three rounds.
@@ -104,7 +93,8 @@ def compute_msb(me: Party, a: Shared) -> Shared:
     odd, (count,) = a.ring, a.shape
     assert isinstance(odd, OddWords)
     words = Words(odd.width)
-    dealt = me.deal(msb_material(odd, count))
+    bound = {"x": BitsOver(FIELD, count, odd.width)}
+    dealt = me.deal(Material("ComputeMSB", {"mask": Elements(odd, count)}, bound))  # x = -mask
     if me.deals:
         x = odd.neg(dealt.mask("mask"))
         dealt.bind({"x": x})

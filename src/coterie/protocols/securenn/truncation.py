@@ -12,19 +12,12 @@ from coterie.protocols.securenn.compare import (
     private_compare,
     unblinded,
 )
-from coterie.randomness.material import BitsOver, Elements, Material, declared
+from coterie.randomness.material import BitsOver, Elements, Material
 from coterie.ring import Words
 from coterie.sharing import Party, Shared, open_masked
 from coterie.transport import metered
 
 __all__ = ["truncate"]
-
-
-@declared
-def truncation_material(words: Words, count: int, g: int) -> Material:
-    """The mask, R = -mask; [R >> g], [R >> w-1], and R mod 2^g by its bits."""
-    word = Elements(words, count)
-    return Material("truncation", {"mask": word}, {"high": word, "top": word, "low": BitsOver(FIELD, count, g)})
 
 
 @metered("Truncate")
@@ -46,7 +39,8 @@ def truncate(me: Party, x: Shared, g: int) -> Shared:
     words, shape, count = x.ring, x.shape, x.size
     assert isinstance(words, Words)
     w, low = words.width, np.uint64((1 << g) - 1)
-    dealt = me.deal(truncation_material(words, count, g))
+    bound = {"high": Elements(words, count), "top": Elements(words, count), "low": BitsOver(FIELD, count, g)}
+    dealt = me.deal(Material("truncation", {"mask": Elements(words, count)}, bound))  # R = -mask
     if me.deals:
         r = words.neg(dealt.mask("mask"))
         dealt.bind({"high": r >> np.uint64(g), "top": r >> np.uint64(w - 1), "low": r & low})
