@@ -135,17 +135,6 @@ def stream_read_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Streams, "dealt_run", anew)
 
 
-def address_used_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Streams for one purpose in one phase have one address."""
-    following = Streams._next
-
-    def stuck(self: Streams, holders: str, purpose: str) -> Any:
-        self._steps[holders] = 0
-        return following(self, holders, purpose)
-
-    monkeypatch.setattr(Streams, "_next", stuck)
-
-
 def letters_to_the_helper(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every party posts its raw share of the movement to the helper; the channel lets it."""
     monkeypatch.setattr(Metered, "begin_protocol", lambda self, dealer_hears: None)
@@ -180,7 +169,7 @@ PLANTS = [
     (no_label_mask, "onetime", "horizontal, as it is", {1, 2}, r"byte that the data decide: part \d+ .opening"),
     (stream_read_twice, "onetime", "horizontal, as it is", {1, 2}, "mask that serves twice: .*frame P3"),
     (one_mask_for_two_signs, "onetime", "mixed, counts revealed", {1, 2}, "mask that serves twice: .*opening"),
-    (address_used_twice, "securenn", "vertical, labels revealed", {1, 2}, "mask that serves twice"),
+    (stream_read_twice, "securenn", "vertical, labels revealed", {1, 2}, "mask that serves twice"),
     (letters_to_the_helper, "onetime", "horizontal, as it is", {0}, "posted a letter of 8 bytes to P0"),
     (bit_to_the_helper, "onetime", "horizontal, as it is", {0}, r"byte that the data decide: part \d+ .note P1 to P0"),
 ]

@@ -64,16 +64,11 @@ class StepCosts(Costs, ABC):
     def nothing(self) -> Cost:
         return Cost(0, [0] * (self.p + 1))
 
-    def of(self, *materials: Material) -> Cost:
-        """Steps one after another: corrections, which are one-way and so no round, and masked openings."""
-        total = self.nothing()
-        for material in materials:
-            if material.bound:
-                total.sent[0] += HEADER_BYTES + material.bound.bytes
-            if material.masks:
-                opened = self.opened(*material.masks.values(), to=material.to)
-                opened.rounds = material.rounds
-                total = total.then(opened)
+    def of(self, material: Material) -> Cost:
+        """A step: a correction, which is one-way and so no round, and masked openings."""
+        total = self.opened(*material.masks.values(), to=material.to)
+        total.rounds = material.rounds if material.masks else 0
+        total.sent[0] += HEADER_BYTES + material.bound.bytes if material.bound else 0
         return total
 
     def opened(self, *pieces: Piece, to: Sequence[int] | None = None) -> Cost:

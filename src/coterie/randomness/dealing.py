@@ -134,8 +134,8 @@ class Dealt:
             piece, others = self._to_correct(name)
             piece.correct(value, others, others[0])
         missing = [name for name in self.material.bound if name not in self._given]
-        if missing or self._from.rank:
-            raise ProtocolError(f"{missing or 'a correction'} of {self.material.purpose} was not dealt by the helper")
+        if missing or not self._others or self._from.rank:
+            raise ProtocolError(f"not all of {self.material.purpose} is there to be dealt: {missing}")
         self._once("the correction")
         self._from.channel.send(self._receiver, self._others[0], dealt=not self.material.answer)
 
