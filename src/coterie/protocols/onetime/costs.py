@@ -25,7 +25,7 @@ class OneTimeCosts(StepCosts):
         self.problem, self.holding = problem, holding
         self.blocks = table.blocks_of(holding, parties, problem.block_rows)
         self.levels = labelling.bracket(self.k, labelling.schedule_of(problem))
-        self.w, self.u = labelling.score_width(problem), means.sum_width(problem)
+        self.w, self.u = labelling.score_width(problem), table.sum_width(problem)
         self.one_hot = lru_cache(self._one_hot)  # most blocks are of one size
 
     # -- labels ------------------------------------------------------------------------------------------

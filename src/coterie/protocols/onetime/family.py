@@ -14,15 +14,7 @@ from coterie.protocols.onetime.bits import bit_products, fours, pack_rows, padde
 from coterie.protocols.onetime.centers import mask_centers, movement
 from coterie.protocols.onetime.costs import OneTimeCosts
 from coterie.protocols.onetime.labelling import index_bits, one_hot, schedule_of, schedules, score_width, select_words
-from coterie.protocols.onetime.means import (
-    lift,
-    mean_times_power,
-    open_places,
-    reciprocal_table,
-    sum_width,
-    table_bits,
-    truncate,
-)
+from coterie.protocols.onetime.means import lift, mean_times_power, open_places, reciprocal_table, table_bits, truncate
 from coterie.protocols.onetime.sign import signs_of_differences
 from coterie.protocols.onetime.table import (
     Labels,
@@ -32,6 +24,7 @@ from coterie.protocols.onetime.table import (
     block_words,
     blocks_of_rows,
     enter,
+    sum_width,
     words_of_bits,
 )
 from coterie.protocols.steps import stop_bit

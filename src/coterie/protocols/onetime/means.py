@@ -14,7 +14,6 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.protocols.interface import Problem
 from coterie.protocols.numerics import reciprocals
 from coterie.protocols.onetime.bits import Literal, Terms, pack_rows, padded, products_of, unpack_rows
 from coterie.protocols.onetime.centers import mask_of
@@ -24,7 +23,7 @@ from coterie.ring import Words as WordRing
 from coterie.sharing import Party, Shared, start_opening
 from coterie.transport import metered
 
-__all__ = ["lift", "mean_times_power", "open_places", "reciprocal_table", "sum_width", "table_bits", "truncate"]
+__all__ = ["lift", "mean_times_power", "open_places", "reciprocal_table", "table_bits", "truncate"]
 
 Words = NDArray[np.uint64]
 RING = WordRing(64)
@@ -45,13 +44,6 @@ def reciprocal_table(rows: int, g: int) -> Words:
 def table_bits(rows: int) -> int:
     """m: there are 2^m places in the table, at least the 64 that a word holds."""
     return max(6, rows.bit_length())
-
-
-def sum_width(problem: Problem) -> int:
-    """u: bits that hold the sum of a column over all rows, its sign, and one more; and a place in the table of
-    reciprocals."""
-    rows = problem.rows
-    return max(rows.bit_length() + max(problem.half).bit_length() + 2, table_bits(rows))
 
 
 @declared

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.protocols.interface import Holding, Ints
+from coterie.protocols.interface import Holding, Ints, Problem
 from coterie.protocols.onetime.centers import mask_of
 from coterie.protocols.onetime.kernels import bits_to_words, two_products, two_sums
+from coterie.protocols.onetime.means import table_bits
 from coterie.randomness import Masked
 from coterie.randomness.material import Bits, Elements, Material, Packed, Unpacked, declared
 from coterie.ring import Words as WordRing
@@ -27,6 +28,7 @@ __all__ = [
     "blocks_of",
     "blocks_of_rows",
     "enter",
+    "sum_width",
     "words_of_bits",
 ]
 
@@ -229,6 +231,13 @@ def block_words(me: Party, hot: Words, block: Block, clusters: int, width: int) 
     out = words_of_bits(me, hot[: clusters - 1], clusters - 1, block.numbers, width)
     out[:, len(block.rows) :] = 0
     return out
+
+
+def sum_width(problem: Problem) -> int:
+    """u: bits that hold the sum of a column over all rows, its sign, and one more; and a place in the table of
+    reciprocals."""
+    rows = problem.rows
+    return max(rows.bit_length() + max(problem.half).bit_length() + 2, table_bits(rows))
 
 
 @declared
