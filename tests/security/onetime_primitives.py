@@ -43,28 +43,23 @@ MANY = 2048
 
 
 def condition_all(streams: Streams, viewers: set[int], byte: int) -> None:
-    """As `condition`, and the streams that only `onetime` has: those of steps, and the lasting masks of data."""
+    """As `condition`, and the streams that only `onetime` has: the lasting masks of data."""
     condition(streams, viewers, byte)
-    _condition_dealt(streams, viewers, byte)
+    _condition_lasting(streams, viewers, byte)
     for_blocks = streams.for_blocks
 
     def blocks(count: int) -> list[Streams]:
         made = for_blocks(count)
         for one in made:
-            _condition_dealt(one, viewers, byte)
+            _condition_lasting(one, viewers, byte)
         return made
 
     streams.for_blocks = blocks
 
 
-def _condition_dealt(streams: Streams, viewers: set[int], byte: int) -> None:
-    lasting, dealt_run = streams.lasting, streams.dealt_run
-
-    def unless_known(party: int, make: Callable[..., Any], *address: int) -> Any:
-        return Known(byte) if {0, party} & viewers else make(party, *address)
-
-    streams.lasting = lambda party, value, block: unless_known(party, lasting, value, block)
-    streams.dealt_run = lambda party: unless_known(party, dealt_run)
+def _condition_lasting(streams: Streams, viewers: set[int], byte: int) -> None:
+    lasting = streams.lasting
+    streams.lasting = lambda party, *address: Known(byte) if {0, party} & viewers else lasting(party, *address)
 
 
 def run_conditioned(p: int, role: Callable[[Party], Any], viewers: set[int], byte: int, seed: int = 0) -> Ran:

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.protocols.onetime.kernels import fold_products, xor_products
-from coterie.protocols.onetime.steps import Step, bits
-from coterie.sharing import Party, open_bits
+from coterie.randomness.material import Bits, Material, declared
+from coterie.sharing import Party, start_opening
 
-__all__ = ["ONES", "Literal", "Terms", "bit_products", "fours", "pack_rows", "pairs_of", "products_of", "unpack_rows"]
+__all__ = ["ONES", "Literal", "Terms", "bit_products", "fours", "pack_rows", "padded", "pairs_of", "unpack_rows"]
 
 Words = NDArray[np.uint64]
 ONES = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -28,7 +28,7 @@ class Literal(NamedTuple):
     negated: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Terms:
     """Products of literals over `variables` rows of bits, with the products of masks that they need."""
 
@@ -67,6 +67,13 @@ def products_of(variables: int, terms: tuple[tuple[Literal, ...], ...]) -> Terms
     return Terms(variables, len(terms), len(place), members, degrees, rows, negated, index, sizes)
 
 
+@declared
+def products_material(terms: Terms, words: int, purpose: str) -> Material:
+    """A mask for every variable, and the products of masks that the terms need."""
+    bound = {"products": Bits(terms.monomials, words)} if terms.monomials else {}
+    return Material(purpose, {"masks": Bits(terms.variables, words)}, bound)
+
+
 def bit_products(me: Party, x: Words | None, words: int, terms: Terms, purpose: str) -> Callable[[], Words]:
     """<the product> for every term, from <x> (variables, words). One round.
 
@@ -76,18 +83,16 @@ def bit_products(me: Party, x: Words | None, words: int, terms: Terms, purpose: 
 
     Sends at once; call what is returned to receive and combine.
     """
-    free = {"masks": bits(terms.variables, words)}
-    bound = {"products": bits(terms.monomials, words)} if terms.monomials else {}
-    step = Step(me, purpose, free, bound)
-    masks = step.free("masks")
+    dealt = me.deal(products_material(terms, words, purpose))
+    masks = dealt.mask("masks")
     if me.deals:
-        if bound:
-            xor_products(masks, terms.members, terms.degrees, step.target("products"))
-            step.send()
+        if terms.monomials:
+            xor_products(masks, terms.members, terms.degrees, dealt.target("products"))
+            dealt.bind({})
         return lambda: masks[:0]
     assert x is not None
-    receive = open_bits(me, step.masked("masks", x ^ masks))
-    products = step.bound("products") if bound else masks[:0]
+    receive = start_opening(me, dealt.masked("masks", x ^ masks))
+    products = dealt.bound("products") if terms.monomials else masks[:0]
 
     def finish() -> Words:
         out = np.empty((terms.count, words), np.uint64)
@@ -111,6 +116,11 @@ def pairs_of(rows: int) -> Terms:
 def fours(rows: int) -> Terms:
     """The products of four rows each, as far as they go."""
     return products_of(rows, tuple(literals(range(at, min(at + 4, rows))) for at in range(0, rows, 4)))
+
+
+def padded(count: int) -> int:
+    """So many numbers, and those that fill the last word of their bits."""
+    return -(-count // 64) * 64
 
 
 def pack_rows(clear: NDArray[np.integer[Any]], words: int) -> Words:

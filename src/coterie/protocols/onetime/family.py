@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from coterie.errors import ProtocolError
 from coterie.protocols.blocks import Labels, Resident, Table, block_step, labels_of, table_of
-from coterie.protocols.interface import Division, Holding, Ints, Part, RowSets
-from coterie.protocols.onetime.bits import bit_products, fours, pack_rows, pairs_of, unpack_rows
+from coterie.protocols.cost import Costs
+from coterie.protocols.interface import Division, Holding, Ints, Part, Problem, RowSets
+from coterie.protocols.onetime.bits import bit_products, fours, pack_rows, padded, pairs_of, unpack_rows
 from coterie.protocols.onetime.centers import CenterMask, mask_centers, mask_of, movement
-from coterie.protocols.onetime.labelling import one_hot, schedules, select_words, tournament
+from coterie.protocols.onetime.costs import OneTimeCosts
+from coterie.protocols.onetime.labelling import index_bits, one_hot, schedule_of, schedules, score_width, select_words
 from coterie.protocols.onetime.means import lift, mean_times_power, open_places, reciprocal_table, table_bits, truncate
 from coterie.protocols.onetime.sign import signs_of_differences
 from coterie.protocols.onetime.table import (
@@ -26,6 +28,7 @@ from coterie.protocols.onetime.table import (
     blocks_of,
     blocks_of_rows,
     enter_cells,
+    sum_width,
     words_of_bits,
 )
 from coterie.protocols.steps import stop_bit
@@ -59,11 +62,6 @@ def own_table(value: Secret) -> OwnTable:
     return value
 
 
-def _width(largest: int) -> int:
-    """Bits of a label."""
-    return max(largest, 0).bit_length()
-
-
 class OneTime(AdditiveWords):
     """Everything that grows with the rows is fused: scores, labels and sums, block by block, on tables and labels of
     its own kind. Bits are XOR shares."""
@@ -86,21 +84,21 @@ class OneTime(AdditiveWords):
     def bits(self) -> Words:
         return BITS
 
+    @classmethod
+    def costs(cls, problem: Problem, holding: Holding, parties: int) -> Costs:
+        return OneTimeCosts(problem, holding, parties)
+
     @property
     def score_width(self) -> int:
-        """Bits that hold any difference of scores and its sign, a multiple of 4."""
-        return min(-(-(self.problem.distance_bits + 2) // 4) * 4, 64)
+        return score_width(self.problem)
 
     @property
     def sum_width(self) -> int:
-        """u: bits that hold the sum of a column over all rows, its sign, and one more; and a place in the table
-        of reciprocals."""
-        rows = self.problem.rows
-        return max(rows.bit_length() + max(self.problem.half).bit_length() + 2, table_bits(rows))
+        return sum_width(self.problem)
 
     @property
     def schedule(self) -> tuple[int, ...]:
-        return self.problem.schedule or tournament(self.problem.clusters)
+        return schedule_of(self.problem)
 
     # -- primitives --------------------------------------------------------------------------------------
 
@@ -118,7 +116,7 @@ class OneTime(AdditiveWords):
         return x if x.ring == self.ring else lift(self.me, x, self.ring)
 
     def is_negative(self, x: Shared) -> Shared:
-        numbers, z = -(-x.size // 64) * 64, None
+        numbers, z = padded(x.size), None
         if not self.me.deals:
             z = np.zeros((2, numbers), np.uint64)
             z[1, : x.size] = x.share.reshape(-1)
@@ -214,13 +212,13 @@ class OneTime(AdditiveWords):
         blocks = blocks_of_rows(np.arange(n), (), self.problem.block_rows)
         for block in blocks:
             block.held["values"] = values[block.rows]
-        return self._binary(self.on_blocks(least_cells, blocks)(), blocks, n, _width(k - 1))
+        return self._binary(self.on_blocks(least_cells, blocks)(), blocks, n, index_bits(k, False))
 
     def index(self, labels: Secret, called: Ints | None = None) -> Binary:
         """The bits of a row's label are XORs of its one-hot bits."""
         held, k = labels_of(labels), self.problem.clusters
+        width = index_bits(k, called is not None)
         names = np.arange(k) if called is None else called
-        width = _width(k - 1 if called is None else k)
         return self._binary(self._of_labels(index_cells, held, names, width), held.blocks, held.table.shape[0], width)
 
     def _binary(self, found: list[Bits], blocks: Sequence[Resident], n: int, width: int) -> Binary:
@@ -366,7 +364,7 @@ def least_cells(family: OneTime, block: Block) -> Bits:
         z = np.zeros((k, block.numbers), np.uint64)
         z[:, : len(block.rows)] = values.share.T
     block.held["least"] = Hot(one_hot(family.me, z, k, block.numbers, family.score_width, family.schedule))
-    return index_cells(family, block, "least", np.arange(k), _width(k - 1))
+    return index_cells(family, block, "least", np.arange(k), index_bits(k, False))
 
 
 @block_step

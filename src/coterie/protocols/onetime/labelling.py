@@ -15,14 +15,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.protocols.interface import Problem
 from coterie.protocols.onetime.bits import ONES, Literal, Terms, bit_products, products_of
 from coterie.protocols.onetime.kernels import masked_difference, select_by_bits
 from coterie.protocols.onetime.sign import signs_of_differences
-from coterie.protocols.onetime.steps import Step, bits, raw_words, words
-from coterie.sharing import Party, open_bits, open_words
+from coterie.randomness.material import Bits, Material, Packed, Unpacked, declared
+from coterie.sharing import Party, start_opening
 from coterie.transport import metered
 
-__all__ = ["all_pairs", "bracket", "one_hot", "schedules", "select_words", "tournament"]
+__all__ = ["all_pairs", "bracket", "index_bits", "one_hot", "schedules", "score_width", "select_words", "tournament"]
 
 Words = NDArray[np.uint64]
 #: The most literals that one product takes.
@@ -54,6 +55,20 @@ class Bracket(NamedTuple):
     other: NDArray[np.int64]
     clusters: list[list[int]]
     joined: Stage | None
+
+
+def score_width(problem: Problem) -> int:
+    """w: bits that hold any difference of scores and its sign, a multiple of 4."""
+    return min(-(-(problem.distance_bits + 2) // 4) * 4, 64)
+
+
+def index_bits(clusters: int, called: bool) -> int:
+    """Bits of a label: 0 to k - 1 or, where clusters are `called` something, 0 to k."""
+    return (clusters if called else max(clusters - 1, 0)).bit_length()
+
+
+def schedule_of(problem: Problem) -> tuple[int, ...]:
+    return problem.schedule or tournament(problem.clusters)
 
 
 def tournament(clusters: int) -> tuple[int, ...]:
@@ -213,6 +228,14 @@ def _won(level: Bracket, node: int) -> Literal:
     return literal
 
 
+@declared
+def select_material(rows: int, numbers: int, width: int) -> Material:
+    """Masks of the bits and of the differences; the former, and their products, as words."""
+    word = Packed(rows, numbers, width=width)
+    masks = {"rho": Bits(rows, numbers // 64), "m": Unpacked(rows, numbers, width=width)}
+    return Material("select", masks, {"rho words": word, "rho m": word})
+
+
 def select_words(
     me: Party,
     b: Words | None,
@@ -232,26 +255,19 @@ def select_words(
     Sends at once; call what is returned to receive and combine.
     """
     rows = len(left)
-    step = Step(
-        me,
-        "select",
-        {"rho": bits(rows, numbers // 64), "m": raw_words(rows, numbers)},
-        {"rho words": words(rows, numbers, width=width), "rho m": words(rows, numbers, width=width)},
-    )
-    rho, m = step.free("rho"), step.free("m")
+    dealt = me.deal(select_material(rows, numbers, width))
+    rho, m = dealt.mask("rho"), dealt.mask("m")
     if me.deals:
         clear = np.unpackbits(rho.view(np.uint8), bitorder="little").reshape(rows, numbers).astype(np.uint64)
-        step.correct("rho words", clear)
-        step.correct("rho m", clear * m)
-        step.send()
+        dealt.bind({"rho words": clear, "rho m": clear * m})
         return lambda: rho[:0]
     assert b is not None
     assert nodes is not None
     mask = np.uint64((1 << width) - 1)
-    receive_bits = open_bits(me, step.masked("rho", b ^ rho))
+    receive_bits = start_opening(me, dealt.masked("rho", b ^ rho))
     blinded = np.empty(rows * numbers, np.uint64)
     masked_difference(nodes, left, right, m.reshape(-1), mask, blinded)
-    receive_words = open_words(me, step.masked("m", blinded), width)
+    receive_words = start_opening(me, dealt.masked("m", blinded))
 
     def finish() -> Words:
         beta, opened = receive_bits(), receive_words()
@@ -260,8 +276,8 @@ def select_words(
             beta.reshape(-1),
             opened,
             m.reshape(-1),
-            step.bound("rho words").reshape(-1),
-            step.bound("rho m").reshape(-1),
+            dealt.bound("rho words").reshape(-1),
+            dealt.bound("rho m").reshape(-1),
             mask,
             np.uint64(me.lead),
             out,
