@@ -18,7 +18,7 @@ from coterie.clustering import Layout
 from coterie.protocols.blocks import Table
 from coterie.protocols.interface import Part, Problem
 from coterie.protocols.onetime import OneTime
-from coterie.protocols.onetime.bits import Literal, bit_products, products_of
+from coterie.protocols.onetime.bits import BitFactor, bit_products, products_of
 from coterie.protocols.onetime.centers import mask_centers, mask_of, movement
 from coterie.protocols.onetime.labelling import all_pairs, one_hot, select_words, tournament
 from coterie.protocols.onetime.means import lift, mean_times_power, open_places, reciprocal_table, truncate
@@ -202,7 +202,9 @@ def _signs(width: int, times: int = 1) -> Callable[..., None]:
 
 
 def _bit_products(me: Party, *bits: int) -> None:
-    terms = products_of(3, ((Literal(0), Literal(1, True), Literal(2)), (Literal(1), Literal(2)), (Literal(0),)))
+    terms = products_of(
+        3, ((BitFactor(0), BitFactor(1, True), BitFactor(2)), (BitFactor(1), BitFactor(2)), (BitFactor(0),))
+    )
     bit_products(me, bits_of(me, *bits), N // 64, terms, "a test")()
 
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from coterie.errors import ProtocolError
 from coterie.randomness.material import Material, Packed, declared
+from coterie.ring import Bulk
 from coterie.sharing import Party, Shared, start_opening
 from coterie.transport import metered
 
 __all__ = ["CenterMask", "centers_material", "mask_centers", "mask_of", "movement", "movement_material"]
-
-Words = NDArray[np.uint64]
 
 
 @dataclass(frozen=True, repr=False)
@@ -22,9 +20,9 @@ class CenterMask:
     """f = C - B, public among the data parties; b: this party's share of B, or B itself at the helper;
     squares: this party's share of |c_j|^2."""
 
-    f: Words
-    b: Words
-    squares: Words
+    f: Bulk
+    b: Bulk
+    squares: Bulk
 
 
 def mask_of(centers: Shared) -> CenterMask:

@@ -16,16 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.protocols.interface import Problem
-from coterie.protocols.onetime.bits import ONES, Literal, Terms, bit_products, products_of
+from coterie.protocols.onetime.bits import ONES, BitFactor, Terms, bit_products, products_of
 from coterie.protocols.onetime.kernels import masked_difference, select_by_bits
 from coterie.protocols.onetime.sign import signs_of_differences
 from coterie.randomness.material import Bits, Material, Packed, Unpacked, declared
+from coterie.ring import Bulk
 from coterie.sharing import Party, start_opening
 from coterie.transport import metered
 
 __all__ = ["all_pairs", "bracket", "index_bits", "one_hot", "schedules", "score_width", "select_words", "tournament"]
 
-Words = NDArray[np.uint64]
 #: The most literals that one product takes.
 FAN_IN = 4
 
@@ -49,7 +49,7 @@ class Bracket(NamedTuple):
     left: NDArray[np.int64]
     right: NDArray[np.int64]
     stages: list[Stage]
-    winner: list[Literal | None]
+    winner: list[BitFactor | None]
     groups: list[int]
     first: NDArray[np.int64]
     other: NDArray[np.int64]
@@ -106,14 +106,14 @@ def bracket(clusters: int, schedule: tuple[int, ...]) -> tuple[Bracket, ...]:
         members = [list(range(a, min(a + size, len(nodes)))) for a in starts]
         pairs = [(i, j) for group in members for i in group for j in group if i < j]
         number = {pair: t for t, pair in enumerate(pairs)}
-        factors: list[list[Literal]] = [[] for _ in nodes]
+        factors: list[list[BitFactor]] = [[] for _ in nodes]
         for group in members:
             for a in group:
-                factors[a] += [Literal(number[a, j], True) for j in group if j > a]
-                factors[a] += [Literal(number[i, a], False) for i in group if i < a]
+                factors[a] += [BitFactor(number[a, j], True) for j in group if j > a]
+                factors[a] += [BitFactor(number[i, a], False) for i in group if i < a]
         stages, rows = _reduce(factors, len(pairs))
         winner = [own[0] if own else None for own in factors]
-        joined_terms: list[tuple[int, Literal]] = []
+        joined_terms: list[tuple[int, BitFactor]] = []
         for a, own in enumerate(nodes):
             literal = winner[a]
             if literal is not None and len(own) > 1:
@@ -122,7 +122,7 @@ def bracket(clusters: int, schedule: tuple[int, ...]) -> tuple[Bracket, ...]:
         if joined_terms:
             joined_rows = sorted({row for row, _ in joined_terms} | {literal.row for _, literal in joined_terms})
             place = {row: i for i, row in enumerate(joined_rows)}
-            terms = tuple((Literal(place[c]), Literal(place[h.row], h.negated)) for c, h in joined_terms)
+            terms = tuple((BitFactor(place[c]), BitFactor(place[h.row], h.negated)) for c, h in joined_terms)
             joined = Stage(joined_rows, products_of(len(joined_rows), terms))
         levels.append(
             Bracket(
@@ -143,11 +143,11 @@ def bracket(clusters: int, schedule: tuple[int, ...]) -> tuple[Bracket, ...]:
     return tuple(levels)
 
 
-def _reduce(factors: list[list[Literal]], rows: int) -> tuple[list[Stage], int]:
+def _reduce(factors: list[list[BitFactor]], rows: int) -> tuple[list[Stage], int]:
     """Multiply each list of literals, at most four at a time, until one is left; returns the rows there are."""
     stages = []
     while any(len(own) > 1 for own in factors):
-        terms: list[tuple[Literal, ...]] = []
+        terms: list[tuple[BitFactor, ...]] = []
         used = sorted({literal.row for own in factors if len(own) > 1 for literal in own})
         place = {row: i for i, row in enumerate(used)}
         for a, own in enumerate(factors):
@@ -157,15 +157,15 @@ def _reduce(factors: list[list[Literal]], rows: int) -> tuple[list[Stage], int]:
             factors[a] = []
             for piece in range(pieces):
                 part = own[len(own) * piece // pieces : len(own) * (piece + 1) // pieces]
-                factors[a].append(Literal(rows + len(terms)))
-                terms.append(tuple(Literal(place[literal.row], literal.negated) for literal in part))
+                factors[a].append(BitFactor(rows + len(terms)))
+                terms.append(tuple(BitFactor(place[literal.row], literal.negated) for literal in part))
         stages.append(Stage(used, products_of(len(used), tuple(terms))))
         rows += len(terms)
     return stages, rows
 
 
 @metered("Labels")
-def one_hot(me: Party, z: Words | None, clusters: int, numbers: int, width: int, schedule: tuple[int, ...]) -> Words:
+def one_hot(me: Party, z: Bulk | None, clusters: int, numbers: int, width: int, schedule: tuple[int, ...]) -> Bulk:
     """<H> (k, numbers / 64): for each of the numbers, which of its k scores [z] (k, numbers) is least.
 
     A level takes the rounds of the signs (three), one for every stage of products where groups are larger
@@ -192,14 +192,14 @@ def one_hot(me: Party, z: Words | None, clusters: int, numbers: int, width: int,
             products = bit_products(me, rows[stage.rows], per_row, stage.terms, "winners")()
             rows = np.concatenate([rows, products])
 
-        def value(literal: Literal, rows: Words = rows) -> Words:
+        def value(literal: BitFactor, rows: Bulk = rows) -> Bulk:
             return rows[literal.row] ^ lead if literal.negated else rows[literal.row]
 
-        joined: Callable[[], Words] | None = None
+        joined: Callable[[], Bulk] | None = None
         if level.joined is not None:
             both = np.concatenate([rows, hot])
             joined = bit_products(me, both[level.joined.rows], per_row, level.joined.terms, "joined winners")
-        chosen: Callable[[], Words] | None = None
+        chosen: Callable[[], Bulk] | None = None
         if not last:
             picks = np.stack([value(_won(level, a)) for a in level.other])
             chosen = select_words(me, picks, z, level.first, level.other, numbers, width)
@@ -222,7 +222,7 @@ def one_hot(me: Party, z: Words | None, clusters: int, numbers: int, width: int,
     return hot
 
 
-def _won(level: Bracket, node: int) -> Literal:
+def _won(level: Bracket, node: int) -> BitFactor:
     literal = level.winner[node]
     assert literal is not None
     return literal
@@ -238,13 +238,13 @@ def select_material(rows: int, numbers: int, width: int) -> Material:
 
 def select_words(
     me: Party,
-    b: Words | None,
-    nodes: Words | None,
+    b: Bulk | None,
+    nodes: Bulk | None,
     left: NDArray[np.int64],
     right: NDArray[np.int64],
     numbers: int,
     width: int,
-) -> Callable[[], Words]:
+) -> Callable[[], Bulk]:
     """[b z] over Z_2^width for z = node_right - node_left, from bits <b> (pairs, numbers / 64) and [nodes]
     (any, numbers). One round.
 
@@ -269,7 +269,7 @@ def select_words(
     masked_difference(nodes, left, right, m.reshape(-1), mask, blinded)
     receive_words = start_opening(me, dealt.masked("m", blinded))
 
-    def finish() -> Words:
+    def finish() -> Bulk:
         beta, opened = receive_bits(), receive_words()
         out = np.empty(rows * numbers, np.uint64)
         select_by_bits(

@@ -15,23 +15,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.protocols.numerics import reciprocals
-from coterie.protocols.onetime.bits import Literal, Terms, pack_rows, padded, products_of, unpack_rows
+from coterie.protocols.onetime.bits import BitFactor, Terms, pack_rows, padded, products_of, unpack_rows
 from coterie.protocols.onetime.centers import mask_of
 from coterie.protocols.onetime.kernels import xor_lookup
 from coterie.randomness.material import Bits, Material, Packed, declared
-from coterie.ring import Words as WordRing
+from coterie.ring import Bulk, Words
 from coterie.sharing import Party, Shared, start_opening
 from coterie.transport import metered
 
 __all__ = ["lift", "mean_times_power", "open_places", "reciprocal_table", "table_bits", "truncate"]
 
-Words = NDArray[np.uint64]
-RING = WordRing(64)
+RING = Words(64)
 ONE = np.uint64(1)
 
 
 @lru_cache(maxsize=4)
-def reciprocal_table(rows: int, g: int) -> Words:
+def reciprocal_table(rows: int, g: int) -> Bulk:
     """round(2^g / t) for t = 1..rows, and at 0 the flag bit 2^(g+1); as many entries as the next power of two."""
     size = 1 << table_bits(rows)
     table = np.zeros(size, np.uint64)
@@ -53,7 +52,7 @@ def places_material(k: int, rows: int) -> Material:
     return Material("places", {"s": Packed(k, width=m)}, {"e": Bits(k, (1 << m) // 64)})
 
 
-def open_places(me: Party, counts: Shared, rows: int) -> Callable[[Words], Words]:
+def open_places(me: Party, counts: Shared, rows: int) -> Callable[[Bulk], Bulk]:
     """XOR shares (k,) of the bits of round(2^g / t_j), the flag of t_j = 0 among them. One round.
 
     1. Dealt: [s_j] uniform modulo 2^m, and <e_v>, v < 2^m, with a 1 at v = s_j only.
@@ -74,7 +73,7 @@ def open_places(me: Party, counts: Shared, rows: int) -> Callable[[Words], Words
     receive = start_opening(me, dealt.masked("s", (counts.share + s) & mask))
     e = dealt.bound("e")
 
-    def finish(table: Words) -> Words:
+    def finish(table: Bulk) -> Bulk:
         c = receive()
         return np.array([xor_lookup(e[j], int(c[j]), table) for j in range(k)], np.uint64)
 
@@ -92,7 +91,7 @@ def mean_material(k: int, d: int, g: int, u: int, w: int = 64) -> Material:
 
 @metered("Mean")
 def mean_times_power(
-    me: Party, sums: Shared, looked_up: Words | None, old: Shared, g: int, wide: WordRing = RING
+    me: Party, sums: Shared, looked_up: Bulk | None, old: Shared, g: int, wide: Words = RING
 ) -> Shared:
     """[y] (k, d) over Z_2^64 (`wide`), y = T q + 2^g [t = 0] C_old, from [T] over Z_2^u, <q>, <t = 0>. One round.
 
@@ -105,7 +104,7 @@ def mean_times_power(
     """
     (k, d), w = sums.shape, wide.width
     ring = sums.ring
-    assert isinstance(ring, WordRing)
+    assert isinstance(ring, Words)
     u, count = ring.width, g + 2
     dealt = me.deal(mean_material(k, d, g, u, w))
     rho, r = dealt.mask("rho"), dealt.mask("R")
@@ -149,10 +148,10 @@ def lift_material(shape: tuple[int, ...], u: int, w: int = 64) -> Material:
     return Material("lift", {"R": Packed(*shape, width=u)}, {"R words": word, "R top": word})
 
 
-def lift(me: Party, x: Shared, wide: WordRing = RING) -> Shared:
+def lift(me: Party, x: Shared, wide: Words = RING) -> Shared:
     """[x] over Z_2^64 (`wide`) from [x] over Z_2^u, for |x| < 2^(u-2). One round; as T in `mean_times_power`."""
     ring, shape = x.ring, x.shape
-    assert isinstance(ring, WordRing)
+    assert isinstance(ring, Words)
     u = ring.width
     dealt = me.deal(lift_material(shape, u, wide.width))
     r = dealt.mask("R")
@@ -175,8 +174,8 @@ def borrow_terms(digits: int) -> Terms:
     """
     terms = []
     for l in range(digits):
-        equal = [Literal(digits + m - 1) for m in range(l + 1, digits)]
-        terms.append((Literal(l), *equal))
+        equal = [BitFactor(digits + m - 1) for m in range(l + 1, digits)]
+        terms.append((BitFactor(l), *equal))
     return products_of(2 * digits - 1, tuple(terms))
 
 
@@ -206,7 +205,7 @@ def truncate(me: Party, x: Shared, g: int) -> Shared:
     if g == 0:
         return x
     count, shape, ring = x.size, x.shape, x.ring
-    assert isinstance(ring, WordRing)
+    assert isinstance(ring, Words)
     w = ring.width
     digits = -(-g // 8)
     terms = borrow_terms(digits)
@@ -237,16 +236,16 @@ def truncate(me: Party, x: Shared, g: int) -> Shared:
     return me.shared(ring, ring.reduce(share).reshape(shape))
 
 
-def _thermometers(digits: Words) -> Words:
+def _thermometers(digits: Bulk) -> Bulk:
     """256-bit tables (..., 4 words): bit v is [v < digit]."""
     below = np.arange(256) < digits.astype(np.int64)[..., None]
     return np.packbits(below, axis=-1, bitorder="little").view(np.uint64)
 
 
-def _table_bits(tables: Words, places: Words, lead: np.uint64) -> tuple[Words, Words]:
+def _table_bits(tables: Bulk, places: Bulk, lead: np.uint64) -> tuple[Bulk, Bulk]:
     """G_v and G_(v-1) XOR G_v at the given places (count, digits), with G_(-1) = 1 at P1."""
 
-    def at(v: NDArray[np.int64]) -> Words:
+    def at(v: NDArray[np.int64]) -> Bulk:
         word = np.take_along_axis(tables, (v >> 6)[..., None], axis=-1)[..., 0]
         return (word >> (v & 63).astype(np.uint64)) & ONE
 
@@ -256,7 +255,7 @@ def _table_bits(tables: Words, places: Words, lead: np.uint64) -> tuple[Words, W
     return less, less ^ before
 
 
-def _fold_words(opened: Words, shares: Words, terms: Terms, lead: np.uint64) -> Words:
+def _fold_words(opened: Bulk, shares: Bulk, terms: Terms, lead: np.uint64) -> Bulk:
     """The sum of the terms' products, as words: f[S without i] = D_i f[S] + (1 - 2 D_i) f[S with i]."""
     total = np.zeros(opened.shape[1], np.uint64)
     for t in range(terms.count):

@@ -9,15 +9,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.protocols.onetime.bits import Terms, bit_products, literals, products_of
+from coterie.protocols.onetime.bits import Terms, bit_factors, bit_products, products_of
 from coterie.protocols.onetime.kernels import lookup, masked_difference, thermometer, words_to_bits
 from coterie.randomness.material import Bits, Material, Tables, Unpacked, declared
+from coterie.ring import Bulk
 from coterie.sharing import Party, start_opening
 from coterie.transport import metered
 
 __all__ = ["sign_material", "signs_of_differences", "tree_of"]
 
-Words = NDArray[np.uint64]
 FAN_IN = 4
 
 
@@ -63,13 +63,13 @@ def tree_of(digits: int, fan_in: int = FAN_IN) -> list[Level]:
                     rows.append(l)
         variables = [*(("less", l) for l in less), *(("equal", l) for l in equal)]
         place = {variable: row for row, variable in enumerate(variables)}
-        terms = products_of(len(variables), tuple(literals([place[v] for v in term]) for term in wanted))
+        terms = products_of(len(variables), tuple(bit_factors([place[v] for v in term]) for term in wanted))
         levels.append(Level(less, equal, terms, outcome))
         digits = groups
     return levels
 
 
-def combine_digits(me: Party, less: Words | None, equal: Words | None, count: int, digits: int, purpose: str) -> Words:
+def combine_digits(me: Party, less: Bulk | None, equal: Bulk | None, count: int, digits: int, purpose: str) -> Bulk:
     """<is the whole less> from <less> and <equal> of each digit, (digits, count) words; a round a level."""
     for level in tree_of(digits):
         assert level.terms is not None
@@ -101,8 +101,8 @@ def sign_material(pairs: int, numbers: int, width: int) -> Material:
 
 @metered("Sign")
 def signs_of_differences(
-    me: Party, z: Words | None, left: NDArray[np.int64], right: NDArray[np.int64], numbers: int, width: int
-) -> Words:
+    me: Party, z: Bulk | None, left: NDArray[np.int64], right: NDArray[np.int64], numbers: int, width: int
+) -> Bulk:
     """<z_right < z_left> for each pair of rows of [z] (rows, numbers) over Z_2^width, bits (pairs, numbers / 64).
 
     Differences must lie in -2^(width-1) .. 2^(width-1) - 1; width and numbers are multiples of 4 and of 64.

@@ -16,7 +16,7 @@ from coterie.protocols.onetime.kernels import bits_to_words, two_products, two_s
 from coterie.protocols.onetime.means import table_bits
 from coterie.randomness import Masked
 from coterie.randomness.material import Bits, Elements, Material, Packed, Unpacked, declared
-from coterie.ring import Words as WordRing
+from coterie.ring import Bulk, Words
 from coterie.sharing import Party, broadcast_masked, receive_masked, start_opening
 from coterie.transport import metered
 
@@ -36,7 +36,6 @@ __all__ = [
     "words_of_bits",
 ]
 
-Words = NDArray[np.uint64]
 NOTHING = np.empty((0, 0), np.uint64)
 
 
@@ -58,8 +57,8 @@ class Block(Resident):
 class Hot:
     """One-hot labels of a block: <H> (k, numbers / 64) and, once they were counted, [H] as words (k - 1, numbers)."""
 
-    bits: Words
-    words: Words | None = None
+    bits: Bulk
+    words: Bulk | None = None
 
 
 def blocks_of(holding: Holding, parties: int, size: int) -> list[Block]:
@@ -77,7 +76,7 @@ def blocks_of_rows(rows: NDArray[np.int64], holders: tuple[int, ...], size: int,
 
 
 @block_step
-def enter_cells(family: OneTime, block: Block, number: int, holding: Holding) -> Words:
+def enter_cells(family: OneTime, block: Block, number: int, holding: Holding) -> Bulk:
     """Every owner masks its cells with words of the helper's and its own stream, and broadcasts the difference.
 
     1. A: the mask of a cell, from the stream of the helper and the cell's owner.
@@ -110,7 +109,7 @@ def enter_cells(family: OneTime, block: Block, number: int, holding: Holding) ->
 @declared
 def cells_message(count: int) -> Elements:
     """So many masked cells, from their owner to everybody else; and the mask of them."""
-    return Elements(WordRing(64), count)
+    return Elements(Words(64), count)
 
 
 def _cells(holding: Holding, block: Block, owner: int) -> NDArray[np.bool_]:
@@ -120,19 +119,19 @@ def _cells(holding: Holding, block: Block, owner: int) -> NDArray[np.bool_]:
     return cells
 
 
-def _transposed(own: Ints, block: Block) -> Words:
+def _transposed(own: Ints, block: Block) -> Bulk:
     """A block's own rows as columns (d, numbers), padded with zeros."""
     out = np.zeros((own.shape[1], block.numbers), np.uint64)
     out[:, : len(block.rows)] = own.T.view(np.uint64)
     return out
 
 
-def data_mask(me: Party, owner: int, table: int, block: Block, count: int) -> Words:
+def data_mask(me: Party, owner: int, table: int, block: Block, count: int) -> Bulk:
     """The masks of an owner's cells of a block; its own and the helper's to expand, as often as needed."""
     return me.streams.lasting(owner, table, block.number).read(cells_message(count).bytes).view(np.uint64)
 
 
-def _masks(me: Party, block: Block) -> Words:
+def _masks(me: Party, block: Block) -> Bulk:
     """At the helper: A (d, numbers) of a block."""
     number, holding = block.held["table"]
     a = np.zeros((holding.d, block.numbers), np.uint64)
@@ -151,7 +150,7 @@ def scores_material(k: int, numbers: int, width: int) -> Material:
     return Material("scores", bound={"AB": Packed(k, numbers, width=width)})
 
 
-def block_scores(me: Party, block: Block, mask: CenterMask, width: int) -> Words | None:
+def block_scores(me: Party, block: Block, mask: CenterMask, width: int) -> Bulk | None:
     """[M] (k, numbers) modulo 2^width: M_ij = |c_j|^2 - 2 x_i . c_j, which orders as the distance does.
 
     Dealt: [-2 A B^T]. With E = X - A and F = C - B open, an owner has -2 X F^T - 2 E [B]^T + [-2 A B^T], the
@@ -180,7 +179,7 @@ def words_material(rows: int, numbers: int, width: int) -> Material:
 
 
 @metered("BitsToWords")
-def words_of_bits(me: Party, packed: Words, rows: int, numbers: int, width: int) -> Words:
+def words_of_bits(me: Party, packed: Bulk, rows: int, numbers: int, width: int) -> Bulk:
     """[b] (rows, numbers) over Z_2^width from <b>, 64 a word. One round.
 
     Dealt: <rho> uniform, [rho] as words; open b XOR rho; the rest is linear.
@@ -198,7 +197,7 @@ def words_of_bits(me: Party, packed: Words, rows: int, numbers: int, width: int)
     return out
 
 
-def block_words(me: Party, hot: Words, block: Block, clusters: int, width: int) -> Words:
+def block_words(me: Party, hot: Bulk, block: Block, clusters: int, width: int) -> Bulk:
     """[H] (k - 1, numbers): all clusters but the last, which follows from them. Padding rows count nothing."""
     out = words_of_bits(me, hot[: clusters - 1], clusters - 1, block.numbers, width)
     out[:, len(block.rows) :] = 0
@@ -219,7 +218,7 @@ def sums_material(rows: int, d: int, numbers: int, width: int, holders: Sequence
 
 
 @metered("Sums")
-def block_sums(me: Party, block: Block, h: Words, columns: int, clusters: int, width: int) -> Words:
+def block_sums(me: Party, block: Block, h: Bulk, columns: int, clusters: int, width: int) -> Bulk:
     """[T] (k - 1, d) over Z_2^width, the sums of a block's rows by cluster, from [H] (k - 1, numbers). One round.
 
     1. Dealt: [U] uniform, [U^T A].
