@@ -168,7 +168,7 @@ def letter_on_a_lane(monkeypatch: pytest.MonkeyPatch) -> None:
             me.channel.post(0, hot[:1].tobytes())
         return words(me, hot, *rest)
 
-    monkeypatch.setattr("coterie.protocols.onetime.family.block_words", indiscreet)
+    monkeypatch.setattr("coterie.protocols.onetime.cells.block_words", indiscreet)
 
 
 def note_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
