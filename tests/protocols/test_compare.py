@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from coterie.errors import MaterialReused
 from coterie.protocols.securenn.compare import FIELD, compare_at_helper, private_compare, unblinded
+from coterie.randomness import Material
+from coterie.randomness.material import BitsOver
 from coterie.ring import Array
 from coterie.sharing import Party
 from tests.protocols.tiny import PARTIES, numbers, protocol_settings, vectors
@@ -22,10 +24,11 @@ def answers(p: int, width: int, x, r, beta, below_zero=None) -> tuple[Array, Ran
     below_zero = None if below_zero is None else np.array(below_zero, np.bool_)
 
     def role(me: Party) -> Array | None:
-        bits = me.dealt.bit_shares_of(FIELD, len(x), width, "x", lambda: x)
+        dealt = me.deal(Material("x", bound={"x": BitsOver(FIELD, len(x), width)}))
         if me.deals:
-            return compare_at_helper(me, bits)
-        return private_compare(me, bits, r, beta, below_zero)
+            dealt.bind({"x": x})
+            return compare_at_helper(me, len(x), width)
+        return private_compare(me, dealt, "x", r, beta, below_zero)
 
     ran = run(p, role)
     assert ran.results[1:] == [None] * p
@@ -95,13 +98,14 @@ def test_the_helper_sees_one_zero_or_none_in_a_random_place():
 
 def test_bits_serve_one_comparison():
     def role(me: Party) -> None:
-        bits = me.dealt.bit_shares_of(FIELD, 1, 4, "x", lambda: np.array([3], np.uint64))
+        dealt = me.deal(Material("x", bound={"x": BitsOver(FIELD, 1, 4)}))
         r, beta = np.zeros(1, np.uint64), np.zeros(1, np.uint8)
         if me.deals:
-            compare_at_helper(me, bits)
+            dealt.bind({"x": np.array([3], np.uint64)})
+            compare_at_helper(me, 1, 4)
         else:
-            private_compare(me, bits, r, beta)
-            private_compare(me, bits, r, beta)
+            private_compare(me, dealt, "x", r, beta)
+            private_compare(me, dealt, "x", r, beta)
 
     with pytest.raises(MaterialReused):
         run(2, role)

@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from coterie.protocols.numerics import reciprocals
-from coterie.protocols.onetime.bits import Literal, bit_products, products_of
+from coterie.protocols.onetime.bits import BitFactor, bit_products, products_of
 from coterie.protocols.onetime.centers import mask_centers, movement
 from coterie.protocols.onetime.labelling import all_pairs, bracket, one_hot, select_words, tournament
 from coterie.protocols.onetime.means import lift, mean_times_power, open_places, reciprocal_table, truncate
@@ -119,7 +119,7 @@ def test_products_of_bits_for_all_values_and_complements(p, size):
     columns = padded(np.arange(values.shape[1]))
     bits = values[:, columns]
     signs_of = [tuple(flags) for flags in product([False, True], repeat=min(size, 3))]
-    terms = tuple(tuple(Literal(i, flags[i] if i < len(flags) else False) for i in range(size)) for flags in signs_of)
+    terms = tuple(tuple(BitFactor(i, flags[i] if i < len(flags) else False) for i in range(size)) for flags in signs_of)
     shares = xor_splits(bits, p)
     words = shares[0].shape[1]
     ran = run(p, lambda me: bit_products(me, mine(me, shares), words, products_of(size, terms), "test")())

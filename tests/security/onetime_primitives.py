@@ -18,7 +18,7 @@ from coterie.clustering import Layout
 from coterie.protocols.blocks import Table
 from coterie.protocols.interface import Part, Problem
 from coterie.protocols.onetime import OneTime
-from coterie.protocols.onetime.bits import Literal, bit_products, products_of
+from coterie.protocols.onetime.bits import BitFactor, bit_products, products_of
 from coterie.protocols.onetime.centers import mask_centers, mask_of, movement
 from coterie.protocols.onetime.labelling import all_pairs, one_hot, select_words, tournament
 from coterie.protocols.onetime.means import lift, mean_times_power, open_places, reciprocal_table, truncate
@@ -43,28 +43,23 @@ MANY = 2048
 
 
 def condition_all(streams: Streams, viewers: set[int], byte: int) -> None:
-    """As `condition`, and the streams that only `onetime` has: those of steps, and the lasting masks of data."""
+    """As `condition`, and the streams that only `onetime` has: the lasting masks of data."""
     condition(streams, viewers, byte)
-    _condition_dealt(streams, viewers, byte)
+    _condition_lasting(streams, viewers, byte)
     for_blocks = streams.for_blocks
 
     def blocks(count: int) -> list[Streams]:
         made = for_blocks(count)
         for one in made:
-            _condition_dealt(one, viewers, byte)
+            _condition_lasting(one, viewers, byte)
         return made
 
     streams.for_blocks = blocks
 
 
-def _condition_dealt(streams: Streams, viewers: set[int], byte: int) -> None:
-    lasting, dealt_run = streams.lasting, streams.dealt_run
-
-    def unless_known(party: int, make: Callable[..., Any], *address: int) -> Any:
-        return Known(byte) if {0, party} & viewers else make(party, *address)
-
-    streams.lasting = lambda party, value, block: unless_known(party, lasting, value, block)
-    streams.dealt_run = lambda party: unless_known(party, dealt_run)
+def _condition_lasting(streams: Streams, viewers: set[int], byte: int) -> None:
+    lasting = streams.lasting
+    streams.lasting = lambda party, *address: Known(byte) if {0, party} & viewers else lasting(party, *address)
 
 
 def run_conditioned(p: int, role: Callable[[Party], Any], viewers: set[int], byte: int, seed: int = 0) -> Ran:
@@ -207,7 +202,9 @@ def _signs(width: int, times: int = 1) -> Callable[..., None]:
 
 
 def _bit_products(me: Party, *bits: int) -> None:
-    terms = products_of(3, ((Literal(0), Literal(1, True), Literal(2)), (Literal(1), Literal(2)), (Literal(0),)))
+    terms = products_of(
+        3, ((BitFactor(0), BitFactor(1, True), BitFactor(2)), (BitFactor(1), BitFactor(2)), (BitFactor(0),))
+    )
     bit_products(me, bits_of(me, *bits), N // 64, terms, "a test")()
 
 

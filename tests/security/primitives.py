@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from coterie.protocols.securenn.compare import FIELD, common_bits, compare_at_he
 from coterie.protocols.securenn.sign import compute_msb, drelu, share_convert
 from coterie.protocols.securenn.truncation import truncate
 from coterie.protocols.words import elementwise_product, looked_up, matrix_product, select_share, square
-from coterie.randomness import Dealt
+from coterie.randomness import Dealt, Material
+from coterie.randomness.material import BitsOver, Elements
 from coterie.ring import Array, OddWords, Ring, Words
 from coterie.sharing import Party, Shared, open_masked
 from tests.protocols.steps import arg_min, divide, label_samples
@@ -47,8 +49,9 @@ class Primitive:
     def ran(self, p: int, which: int, seed: int = 0) -> Ran:
         return run(p, lambda me: self.role(me, *self.inputs[which]), seed)
 
-    def conditioned(self, p: int, which: int, viewers: set[int]) -> Ran:
-        return conditioned(p, lambda me: self.role(me, *self.inputs[which]), viewers, KNOWN_BYTES[which])
+    def conditioned(self, p: int, which: int, viewers: set[int], turn: int = 0) -> Ran:
+        role = lambda me: self.role(me, *self.inputs[which])  # noqa: E731
+        return conditioned(p, role, viewers, KNOWN_BYTES[which], turn=turn)
 
 
 def shared(me: Party, ring: Ring, values: Any) -> Shared:
@@ -60,17 +63,18 @@ def on_shares(ring: Ring, protocol: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _masked(me: Party, x: Shared) -> None:
-    mask = me.dealt.uniform(x.ring, x.shape, "a mask")
+    dealt = me.deal(Material("a mask", {"m": Elements(x.ring, *x.shape)}))
     if not me.deals:
-        open_masked(me, (x, mask))
+        open_masked(me, dealt, m=x)
 
 
 def _compare(me: Party, x: Array, r: Array) -> None:
-    bits = me.dealt.bit_shares_of(FIELD, len(x), 5, "bits", lambda: x)
+    dealt = me.deal(Material("bits", bound={"x": BitsOver(FIELD, len(x), 5)}))
     if me.deals:
-        compare_at_helper(me, bits)
+        dealt.bind({"x": x})
+        compare_at_helper(me, len(x), 5)
     else:
-        private_compare(me, bits, r, common_bits(me, len(x), "a test"))
+        private_compare(me, dealt, "x", r, common_bits(me, len(x), "a test"))
 
 
 def _two_products(me: Party, x: Shared, y: Shared) -> None:
@@ -128,10 +132,11 @@ PRIMITIVES = WITHOUT_HELPER + WITH_HELPER
 
 
 def check_data_view(primitive: Primitive, p: int, viewers: set[int]) -> None:
-    """What data parties receive is uniform and fresh, whatever the input."""
-    for which in range(2):
-        frames = seen_by(primitive.conditioned(p, which, viewers), viewers)
-        assert frames or primitive is COMPARE
+    """What data parties receive is uniform and fresh, whatever the input, and whether one of the viewers or the next
+    party has the first correction."""
+    for which, turn in product(range(2), (min(viewers) - 1, max(viewers))):
+        frames = seen_by(primitive.conditioned(p, which, viewers, turn), viewers)
+        assert frames or turn == max(viewers)
         assert_masked(frames, primitive.width)
 
 
@@ -163,14 +168,15 @@ def check_answers_are_unrelated_to_what_was_dealt(primitive: Primitive, p: int) 
 
 
 def _note_masks(me: Party, masks: list[Array]) -> None:
-    uniform = me.dealt.uniform
+    deal = me.dealt.deal
 
-    def noted(ring: Ring, shape: tuple[int, ...], purpose: str) -> Dealt:
-        material = uniform(ring, shape, purpose)
-        masks.append(material.value)
-        return material
+    def noted(material: Material) -> Dealt:
+        dealt = deal(material)
+        for name, piece in material.masks.items():
+            masks.append(piece.total([share[material.masks.places[name]] for share in dealt._masks]))
+        return dealt
 
-    me.dealt.uniform = noted
+    me.dealt.deal = noted
 
 
 def check_opening_view(p: int, viewer: int) -> None:

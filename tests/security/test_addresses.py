@@ -86,6 +86,32 @@ def test_a_phase_that_does_not_count_on_is_caught(monkeypatch, derived):
         check_addresses(STUDIES["horizontal"], derived)
 
 
+def test_steps_that_do_not_count_on_are_caught(monkeypatch, derived):
+    """Streams for one purpose in one phase have one address."""
+    following = Streams._next
+
+    def stuck(self: Streams, holders: str, purpose: str) -> Any:
+        self._steps[holders] = 0
+        return following(self, holders, purpose)
+
+    monkeypatch.setattr(Streams, "_next", stuck)
+    with pytest.raises(AssertionError, match="times"):
+        check_addresses(STUDIES["horizontal"], derived)
+
+
+def test_dealt_streams_that_begin_anew_are_caught(monkeypatch, derived):
+    """All steps of a phase and block read on in one stream."""
+    read_on = Streams.dealt_run
+
+    def anew(self: Streams, party: int) -> Any:
+        self._runs.clear()
+        return read_on(self, party)
+
+    monkeypatch.setattr(Streams, "dealt_run", anew)
+    with pytest.raises(AssertionError, match="times"):
+        check_addresses(STUDIES["horizontal"], derived)
+
+
 def test_a_role_that_draws_once_more_is_caught(monkeypatch, derived):
     movement = SecureNN.movement
 

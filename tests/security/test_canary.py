@@ -15,7 +15,8 @@ from coterie.clustering import Outcome
 from coterie.data import gather
 from coterie.protocols import words
 from coterie.protocols.plaintext import in_the_clear
-from coterie.randomness import Dealing, Dealt, Streams
+from coterie.randomness import Dealing, Dealt, Material, Streams
+from coterie.randomness.material import Elements
 from coterie.ring import Array, Words
 from coterie.runtime.job import Job, Report
 from coterie.runtime.threads import run_threads
@@ -63,11 +64,8 @@ def test_no_frame_holds_the_canary(study):
 def test_a_frame_that_holds_the_canary_is_found(monkeypatch):
     """Without masks and zero-sharings, P1's share of a difference from P2's row is P1's own row."""
     monkeypatch.setattr(words, "zero_shares", lambda me, ring, shape, purpose: ring.zeros(shape))
-    monkeypatch.setattr(
-        Dealing,
-        "uniform",
-        lambda self, ring, shape, purpose: Dealt(ring, shape, purpose, ring.zeros(shape), ring.zeros(shape), True),
-    )
+    mask = Dealt.mask
+    monkeypatch.setattr(Dealt, "mask", lambda self, name: np.zeros_like(mask(self, name)))
     with pytest.raises(AssertionError, match="from P1"):
         check_frames(STUDIES["horizontal"])
 
@@ -140,8 +138,7 @@ def party() -> Party:
 HOLDERS: dict[str, Callable[[], Any]] = {
     "Shared": lambda: Shared(Words(64), (WORDS,), (True,)),
     "Plaintext": lambda: in_the_clear(CELLS),
-    "Dealt": lambda: Dealt(Words(64), (2, 2), "a test", WORDS, None),
-    "Dealt at the helper": lambda: Dealt(Words(64), (2, 2), "a test", None, WORDS),
+    "Dealt": lambda: party().deal(Material("a test", {"m": Elements(Words(64), 2, 2)})),
     "Streams": lambda: Streams(world(2), 1, SECRETS),
     "Stream": lambda: Streams(world(2), 1, SECRETS).common("a test"),
     "Dealing": lambda: party().dealt,
@@ -166,7 +163,7 @@ def test_no_repr_shows_the_canary(name):
         assert TEXT not in f"{holder!r} {holder!s} {holder} {[holder]}"
 
 
-@pytest.mark.parametrize("name", ["Shared", "Plaintext", "Dealt", "Dealt at the helper", "Streams", "Party"])
+@pytest.mark.parametrize("name", ["Shared", "Plaintext", "Dealt", "Streams", "Party"])
 def test_what_is_secret_cannot_be_pickled(name):
     with pytest.raises(TypeError):
         pickle.dumps(HOLDERS[name]())

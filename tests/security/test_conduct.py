@@ -17,7 +17,7 @@ from coterie.protocols import Family
 from coterie.protocols.onetime import OneTime
 from coterie.protocols.onetime import table as table_module
 from coterie.protocols.securenn import SecureNN
-from coterie.randomness import Dealing
+from coterie.randomness import Dealing, Dealt, Material
 from coterie.sharing import Party
 from coterie.transport import Metered, memory_channels
 from tests.security.fits import STUDIES as SECURENN
@@ -143,15 +143,16 @@ def stop_bit_as_an_array(monkeypatch: pytest.MonkeyPatch) -> None:
 def array_on_a_lane(monkeypatch: pytest.MonkeyPatch) -> None:
     """A data party that says something before it takes its correction."""
 
-    class Chatty(table_module.Step):
-        def __init__(self, me: Party, purpose: str, *parts: Any) -> None:
-            if purpose == "sums" and me.rank == 1:
-                me.channel.send(0, np.zeros(1, np.uint8))
-            if purpose == "sums" and me.deals:
-                me.channel.receive(1, np.uint8, (1,))
-            super().__init__(me, purpose, *parts)
+    deal = Dealing.deal
 
-    monkeypatch.setattr(table_module, "Step", Chatty)
+    def chatty(self: Dealing, material: Material) -> Dealt:
+        if material.purpose == "sums" and self.rank == 1:
+            self.channel.send(0, np.zeros(1, np.uint8))
+        if material.purpose == "sums" and self.rank == 0:
+            self.channel.receive(1, np.uint8, (1,))
+        return deal(self, material)
+
+    monkeypatch.setattr(Dealing, "deal", chatty)
 
 
 def letter_on_a_lane(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,7 +168,7 @@ def letter_on_a_lane(monkeypatch: pytest.MonkeyPatch) -> None:
             me.channel.post(0, hot[:1].tobytes())
         return words(me, hot, *rest)
 
-    monkeypatch.setattr("coterie.protocols.onetime.family.block_words", indiscreet)
+    monkeypatch.setattr("coterie.protocols.onetime.cells.block_words", indiscreet)
 
 
 def note_too_many(monkeypatch: pytest.MonkeyPatch) -> None:

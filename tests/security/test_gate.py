@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from coterie.errors import ProtocolError
+from coterie.randomness import Dealt, Material
+from coterie.randomness.material import Elements
 from coterie.ring import Words
 from coterie.sharing import Party, open_masked
 from tests.security.primitives import shared
@@ -24,16 +26,16 @@ def refusal_at(role) -> None:
     assert all(recording.frames == [] for recording in ran.recordings)
 
 
+def mask(me: Party, ring: Words, count: int) -> Dealt:
+    return me.deal(Material("a mask", {"m": Elements(ring, count)}))
+
+
 def test_a_mask_of_another_shape_is_refused():
-    refusal_at(
-        lambda me: open_masked(me, (shared(me, Words(4), np.zeros(4)), me.dealt.uniform(Words(4), (1,), "a mask")))
-    )
+    refusal_at(lambda me: open_masked(me, mask(me, Words(4), 1), m=shared(me, Words(4), np.zeros(4))))
 
 
 def test_a_mask_of_another_ring_is_refused():
-    refusal_at(
-        lambda me: open_masked(me, (shared(me, Words(4), np.zeros(4)), me.dealt.uniform(Words(5), (4,), "a mask")))
-    )
+    refusal_at(lambda me: open_masked(me, mask(me, Words(5), 4), m=shared(me, Words(4), np.zeros(4))))
 
 
 def test_what_is_dealt_but_not_uniform_is_no_mask():
@@ -41,9 +43,11 @@ def test_what_is_dealt_but_not_uniform_is_no_mask():
 
     def role(me: Party) -> None:
         x = shared(me, Words(4), np.full(4, 3))
-        zero = me.dealt.shares_of(Words(4), (4,), "zero", lambda: np.zeros(4, np.uint64))
-        if not me.deals:
+        dealt = me.deal(Material("zero", bound={"zero": Elements(Words(4), 4)}))
+        if me.deals:
+            dealt.bind({"zero": np.zeros(4, np.uint64)})
+        else:
             with pytest.raises(ProtocolError):
-                open_masked(me, (x, zero))
+                open_masked(me, dealt, zero=x)
 
     run(2, role)

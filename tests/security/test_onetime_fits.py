@@ -13,8 +13,7 @@ from coterie.clustering import Layout
 from coterie.errors import ProtocolError
 from coterie.protocols.onetime import OneTime
 from coterie.protocols.onetime import table as table_module
-from coterie.protocols.onetime.steps import Step
-from coterie.randomness import Streams
+from coterie.randomness import Dealt, Streams
 from coterie.ring import Array, FixedPoint
 from coterie.runtime.oracle import run_oracle
 from tests.ideal_logs import let_anything_be_opened
@@ -179,8 +178,8 @@ def no_data_mask(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def no_step_mask(monkeypatch: pytest.MonkeyPatch) -> None:
-    free = Step.free
-    monkeypatch.setattr(Step, "free", lambda self, name: np.zeros_like(free(self, name)))
+    mask = Dealt.mask
+    monkeypatch.setattr(Dealt, "mask", lambda self, name: np.zeros_like(mask(self, name)))
 
 
 @pytest.mark.parametrize(

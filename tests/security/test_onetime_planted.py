@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,10 @@ from coterie.errors import MaterialReused, ProtocolError
 from coterie.protocols.interface import Part
 from coterie.protocols.onetime import OneTime
 from coterie.protocols.onetime import table as table_module
-from coterie.protocols.onetime.steps import Step, words
-from coterie.randomness import Streams
+from coterie.randomness import Dealing, Dealt, Masked, Material, Streams
+from coterie.randomness.material import Packed
 from coterie.ring import Array
-from coterie.sharing import Masked, Party, additive
+from coterie.sharing import Party, additive
 from tests.ideal_logs import let_anything_be_opened
 from tests.security.onetime_fits import (
     RESTLESS,
@@ -73,14 +74,14 @@ MASKS = [
 
 def one_element_for_all(monkeypatch: pytest.MonkeyPatch, purpose: str = "", mask: str = "") -> None:
     """The uniform parts of a step are one element, repeated; at the helper likewise, so that results are right."""
-    free = Step.free
+    give = Dealt.mask
 
-    def repeated(self: Step, name: str) -> Array:
-        whole = free(self, name)
-        chosen = purpose in ("", self.purpose) and mask in ("", name)
+    def repeated(self: Dealt, name: str) -> Array:
+        whole = give(self, name)
+        chosen = purpose in ("", self.material.purpose) and mask in ("", name)
         return np.full_like(whole, whole.flat[0]) if chosen else whole
 
-    monkeypatch.setattr(Step, "free", repeated)
+    monkeypatch.setattr(Dealt, "mask", repeated)
 
 
 @pytest.mark.parametrize("p", [2, 3])
@@ -112,21 +113,21 @@ def check_material_serves_once() -> None:
     """A step gives each part out once, and a mask masks one value, of its size, once."""
 
     def role(me: Party) -> None:
-        step = Step(me, "a test", {"m": words(8, width=8), "unread": words(8, width=8)}, {"v": words(8, width=8)})
-        mask = step.free("m")
+        piece = Packed(8, width=8)
+        step = me.deal(Material("a test", {"m": piece, "unread": piece}, {"v": piece}))
+        mask = step.mask("m")
         if me.deals:
-            step.correct("v", mask)
-            step.send()
+            step.bind({"v": mask})
             return
         step.bound("v")
         with pytest.raises(ProtocolError, match="no mask"):
             step.masked("v", mask)
-        with pytest.raises(ProtocolError, match="no mask"):
+        with pytest.raises(ProtocolError, match="declared"):
             step.masked("m", mask[:4])
         with pytest.raises(MaterialReused):
             step.masked("unread", mask)
         step.masked("m", mask)
-        for again in (lambda: step.masked("m", mask), lambda: step.free("m"), lambda: step.bound("v")):
+        for again in (lambda: step.masked("m", mask), lambda: step.mask("m"), lambda: step.bound("v")):
             with pytest.raises(MaterialReused):
                 again()
 
@@ -141,32 +142,26 @@ def test_material_serves_once():
 
 
 def test_a_mask_that_is_not_consumed_is_caught(monkeypatch):
-    monkeypatch.setattr(Step, "masked", lambda self, name, blinded: Masked(blinded))
+    monkeypatch.setattr(Dealt, "masked", lambda self, name, blinded: Masked(blinded, Packed(*blinded.shape, width=8)))
     with pytest.raises(AssertionError, match="served twice"):
         check_material_serves_once()
 
 
 def test_a_step_that_gives_a_mask_twice_is_caught(monkeypatch):
-    give = Step._sum
-
-    def forgetful(self: Step, name: str, runs: list[Array]) -> Array:
-        self._taken.discard(name)
-        return give(self, name, runs)
-
-    monkeypatch.setattr(Step, "_sum", forgetful)
+    monkeypatch.setattr(Dealt, "_once", lambda self, name: self._given.add(name))
     with pytest.raises(AssertionError, match="served twice"):
         check_material_serves_once()
 
 
 def again(monkeypatch: pytest.MonkeyPatch, purpose: str, mask: str) -> None:
     """The first of the masks with this name serves all steps of this purpose."""
-    free, kept = Step.free, {}
+    give, kept = Dealt.mask, {}
 
-    def remembered(self: Step, name: str) -> Array:
-        fresh = free(self, name)
-        return kept.setdefault(self.me.streams, fresh) if (self.purpose, name) == (purpose, mask) else fresh
+    def remembered(self: Dealt, name: str) -> Array:
+        fresh, chosen = give(self, name), (self.material.purpose, name) == (purpose, mask)
+        return kept.setdefault(self._from.streams, fresh) if chosen else fresh
 
-    monkeypatch.setattr(Step, "free", remembered)
+    monkeypatch.setattr(Dealt, "mask", remembered)
 
 
 @pytest.mark.parametrize("p", [2, 3])
@@ -239,15 +234,15 @@ def test_iterations_that_repeat_addresses_are_caught(monkeypatch, study):
 )
 def test_a_correction_that_subtracts_nothing_is_caught(monkeypatch, primitive):
     """If what the others expand is all zero, the receiver of the correction learns the masks themselves."""
-    init = Step.__init__
+    init = Dealt.__init__
 
-    def bare(self: Step, me: Party, *args: Any) -> None:
-        init(self, me, *args)
-        if me.rank != self._receiver:
-            for run in getattr(self, "_other_runs", []):
-                run[:] = 0
+    def bare(self: Dealt, dealing: Dealing, material: Material) -> None:
+        init(self, dealing, material)
+        if dealing.rank != self._receiver:
+            for share in self._others:
+                share[:] = 0
 
-    monkeypatch.setattr(Step, "__init__", bare)
+    monkeypatch.setattr(Dealt, "__init__", bare)
     with pytest.raises(AssertionError, match=r"from P0(: |, .*)not uniform"):
         for viewer in (1, 2):  # one of them receives
             check_view(primitive, 2, {viewer})
@@ -264,8 +259,8 @@ def test_a_missing_zero_sharing_is_caught(monkeypatch, name):
 
 
 def test_a_block_opened_to_everybody_is_caught(monkeypatch):
-    opening = table_module.open_words
-    monkeypatch.setattr(table_module, "open_words", lambda me, masked, width, to: opening(me, masked, width))
+    opening = table_module.start_opening
+    monkeypatch.setattr(table_module, "start_opening", lambda me, masked: opening(me, replace(masked, to=None)))
     with pytest.raises(AssertionError):
         check_sums_reach_holders_only()
 

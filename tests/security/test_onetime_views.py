@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from coterie.protocols.onetime.sign import signs_of_differences
-from coterie.protocols.onetime.steps import Step
-from coterie.ring import Words
-from coterie.sharing import Masked, Party, open_words
+from coterie.randomness import Dealt, Masked
+from coterie.randomness.material import Packed
+from coterie.ring import Array, Words
+from coterie.sharing import Party, start_opening
 from tests.security.onetime_primitives import (
     LEFT,
     OPENINGS,
@@ -56,13 +57,13 @@ def test_the_helper_receives_nothing_and_sizes_depend_on_shapes_alone(primitive,
 @pytest.mark.parametrize("primitive", PRIMITIVES, ids=named)
 def test_a_correction_leaves_when_every_part_of_it_is_made(monkeypatch, primitive):
     """It is made in the place of somebody else's share: a part left out would tell that share."""
-    send, unmade = Step.send, []
+    bind, unmade = Dealt.bind, []
 
-    def checked(self: Step) -> None:
-        unmade.extend(set(self._parts) - set(self._free) - self._taken)
-        send(self)
+    def checked(self: Dealt, values: dict[str, Array]) -> None:
+        unmade.extend(set(self.material.bound) - self._given - set(values))
+        bind(self, values)
 
-    monkeypatch.setattr(Step, "send", checked)
+    monkeypatch.setattr(Dealt, "bind", checked)
     primitive.ran(3, 1)
     assert unmade == []
 
@@ -101,7 +102,7 @@ def test_what_fills_a_frame_up_is_zero(count, width):
         if not me.deals:
             rubbish = [np.full(1 << size, 0xA5, np.uint8) for size in range(3, 9)]  # for np.empty to find again
             del rubbish
-            open_words(me, Masked(ring.encode(np.full(count, -1))), width)()
+            start_opening(me, Masked(ring.encode(np.full(count, -1)), Packed(count, width=width)))()
 
     (frame,) = run(2, role).recordings[1].received
     assert frame.array.size % 8 == 0

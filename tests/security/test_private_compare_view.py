@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from coterie.protocols.securenn.compare import FIELD, compare_at_helper, private_compare
-from coterie.randomness import Dealt
+from coterie.protocols.securenn.compare import compare_at_helper, private_compare
 from coterie.ring import Array
 from coterie.sharing import Party
 from tests.security.views import assert_comparison_view, comparisons, conditioned, seen_by
@@ -46,16 +45,26 @@ def shares_of_bits(x: int, p: int) -> list[Array]:
     return [np.zeros_like(bits)] * (p - 1) + [bits]
 
 
+@dataclass(frozen=True)
+class Given:
+    """Dealt bits."""
+
+    share: Array
+
+    def bound(self, name: str) -> Array:
+        return self.share
+
+
 def check_view(p: int, case: Case) -> None:
     shares = shares_of_bits(case.x, p)
 
     def role(me: Party) -> Array | None:
         if me.deals:
-            return compare_at_helper(me, Dealt(FIELD, (COUNT, BITS), "bits", None, None))
-        bits = Dealt(FIELD, (COUNT, BITS), "bits", shares[me.rank - 1].copy(), None)
+            return compare_at_helper(me, COUNT, BITS)
+        bits = Given(shares[me.rank - 1].copy())
         r = np.full(COUNT, case.r % (1 << BITS), np.uint64)
         beta = np.full(COUNT, case.beta, np.uint8)
-        private_compare(me, bits, r, beta, below_zero=np.full(COUNT, case.r < 0))
+        private_compare(me, bits, "bits", r, beta, below_zero=np.full(COUNT, case.r < 0))
         return None
 
     ran = conditioned(p, role, {0}, 0)

@@ -84,7 +84,8 @@ from coterie.errors import MaterialReused, ProtocolError
 from coterie.runtime.threads import run_threads
 from coterie.protocols.steps import stop_bit
 from coterie.protocols.onetime.centers import mask_of
-from coterie.protocols.onetime.steps import Step, words
+from coterie.randomness import Masked, Material
+from coterie.randomness.material import Elements, Packed
 from coterie.ring import Words
 from coterie.sharing import open_masked
 from coterie.transport import World
@@ -105,30 +106,32 @@ def refuses(kind, promise, act):
 
 def role(me):
     ring = Words(8)
-    step = Step(me, "a test", {"m": words(4, width=8), "n": words(4, width=8)}, {"v": words(4, width=8)})
-    mask, uniform = step.free("m"), me.dealt.uniform(ring, (4,), "a mask")
+    piece = Packed(4, width=8)
+    step = me.deal(Material("a test", {"m": piece, "n": piece}, {"v": piece}))
+    mask, other = step.mask("m"), me.deal(Material("a mask", {"m": Elements(ring, 4)}, {"v": Elements(ring, 4)}))
     if me.deals:
-        refuses(ProtocolError, "a correction with a part missing is not sent", step.send)
-        step.correct("v", mask)
-        step.send()
-        me.dealt.shares_of(ring, (4,), "shares", lambda: np.zeros(4, np.uint64))
-        refuses(ProtocolError, "nothing is dealt for nothing", lambda: me.dealt.shares_of(ring, (4,), "nothing"))
+        refuses(ProtocolError, "a correction with a part missing is not sent", lambda: step.bind({}))
+        step.bind({"v": mask})
+        refuses(MaterialReused, "a correction is sent once", lambda: step.bind({}))
+        refuses(ProtocolError, "the helper has no share", lambda: step.bound("v"))
+        other.bind({"v": np.zeros(4, np.uint64)})
         refuses(ProtocolError, "a letter during a protocol is not taken",
                 lambda: (me.begin_protocol(frozenset({"note"})), me.channel.collect(1)))
         refuses(ProtocolError, "the helper takes no array", lambda: me.channel.receive(1, np.uint8, (1,)))
         return
     step.bound("v")
-    shares = me.dealt.shares_of(ring, (4,), "shares")
     x = me.shared(ring, ring.zeros((4,)))
-    refuses(ProtocolError, "what is not uniform is no mask", lambda: open_masked(me, (x, shares)))
-    refuses(ProtocolError, "a mask fits", lambda: open_masked(me, (x[:2], uniform)))
+    refuses(ProtocolError, "what is not uniform is no mask", lambda: open_masked(me, other, v=x))
+    refuses(ProtocolError, "a mask fits", lambda: open_masked(me, other, m=x[:2]))
+    refuses(ProtocolError, "what is opened is as large as declared", lambda: Masked(mask[:2], piece))
+    refuses(ProtocolError, "a party binds nothing", lambda: step.bind({"v": mask}))
     refuses(ProtocolError, "a part that adds up is no mask", lambda: step.masked("v", mask))
     refuses(MaterialReused, "a mask that was not read masks nothing", lambda: step.masked("n", mask))
     step.masked("m", mask)
     refuses(MaterialReused, "a mask masks once", lambda: step.masked("m", mask))
-    refuses(MaterialReused, "a part is given once", lambda: step.free("m"))
-    uniform.take()
-    refuses(MaterialReused, "dealt material is taken once", uniform.take)
+    refuses(MaterialReused, "a part is given once", lambda: step.mask("m"))
+    other.bound("v")
+    refuses(MaterialReused, "dealt material is taken once", lambda: other.bound("v"))
     refuses(ProtocolError, "the helper has no pair stream", lambda: me.streams.pair(0, "a test"))
     me.streams.begin(1)
     refuses(MaterialReused, "a phase is entered once", lambda: me.streams.begin(1))
@@ -149,4 +152,4 @@ print(len(set(kept)))
 def test_promises_are_kept_without_asserts():
     done = subprocess.run([sys.executable, "-O", "-c", PROGRAM], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) == 19
+    assert int(done.stdout) == 22

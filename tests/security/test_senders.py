@@ -21,15 +21,13 @@ READING = {"receive", "hear", "collect"}
 #: Place (a file, or a file and what is in it) and verbs, with the reason.
 SENDERS: dict[tuple[str, str], str] = {
     # Protocols: function by function.
-    ("sharing/additive.py:open_masked", "send"): "shares blinded with a dealt mask, which is consumed",
-    ("sharing/additive.py:_send", "send"): "what is `Masked`: blinded by the step that gave the mask",
+    ("sharing/additive.py:_send", "send"): "what is `Masked`: blinded with a dealt mask, which is consumed",
     ("sharing/additive.py:send_to_dealer", "send"): "what is `Masked`, to a dealer that takes part",
     ("sharing/additive.py:bring_together", "send"): "an opening, permitted and logged, with a fresh share of zero",
     ("sharing/gate.py:tell_dealer", "tell"): "the stop bit, opened and logged, to the dealer",
     ("sharing/gate.py:open_wide", "send"): "an opening, logged, with a fresh share of zero",
-    ("randomness/dealing.py:Dealing._corrected", "send"): "the helper deals a correction",
+    ("randomness/dealing.py:Dealt.bind", "send"): "the helper deals a correction",
     ("randomness/streams.py:agree", "send"): "the agreement on keys, before any protocol",
-    ("protocols/onetime/steps.py:Step.send", "send"): "the helper deals a correction",
     # Around the protocols: where roles agree what to run, and end.
     ("runtime/threads.py", "abort"): "a role that stops says so, with the name of the error's type",
     ("study/endings.py", "abort"): "a role that stops says so, with the name of the error's type",
@@ -58,15 +56,13 @@ class Use(NamedTuple):
 
 
 def uses(text: str, file: str, verbs: Set[str] = frozenset(VERBS)) -> Iterator[Use]:
-    """Every mention of a verb as an attribute or, for `getattr`, as a text. A call without arguments sends nothing:
-    it is `Step.send`, which stands in the list itself."""
+    """Every mention of a verb as an attribute or, for `getattr`, as a text."""
     tree = ast.parse(text)
-    bare = {id(n.func) for n in ast.walk(tree) if isinstance(n, ast.Call) and not (n.args or n.keywords)}
 
     def walk(node: ast.AST, within: str) -> Iterator[Use]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             within = f"{within}.{node.name}".lstrip(".")
-        if isinstance(node, ast.Attribute) and node.attr in verbs and id(node) not in bare:
+        if isinstance(node, ast.Attribute) and node.attr in verbs:
             yield Use(file, within, node.attr, node.lineno)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in verbs - VERBS:
             yield Use(file, within, node.func.id, node.lineno)
@@ -143,7 +139,7 @@ def test_a_planted_leak_is_found(leak):
 
 #: Who may say of an array that a fresh mask hides it, with the mask.
 MASKED = {
-    "protocols/onetime/steps.py:Step.masked": "a uniform part of the step's material, which masks once",
+    "randomness/dealing.py:Dealt.masked": "a mask that was dealt, which masks once",
     "protocols/onetime/table.py:enter_cells": "the lasting mask of an owner's cells",
     "protocols/securenn/compare.py:private_compare": "scalars, a permutation and a share of zero, all fresh",
     "protocols/securenn/sign.py:share_convert": "its own uniform r_j",

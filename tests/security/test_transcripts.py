@@ -9,8 +9,7 @@ import pytest
 
 from coterie.protocols.onetime import OneTime
 from coterie.protocols.onetime import table as table_module
-from coterie.protocols.onetime.steps import Step
-from coterie.randomness import Streams
+from coterie.randomness import Dealt, Streams
 from coterie.sharing import Party
 from coterie.transport import Metered
 from tests.security.fits import Study
@@ -111,13 +110,13 @@ def no_data_mask(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def no_label_mask(monkeypatch: pytest.MonkeyPatch) -> None:
     """Labels become words without their mask."""
-    free = Step.free
+    mask = Dealt.mask
 
-    def bare(self: Step, name: str) -> Any:
-        whole = free(self, name)
-        return np.zeros_like(whole) if (self.purpose, name) == ("bits to words", "rho") else whole
+    def bare(self: Dealt, name: str) -> Any:
+        whole = mask(self, name)
+        return np.zeros_like(whole) if (self.material.purpose, name) == ("bits to words", "rho") else whole
 
-    monkeypatch.setattr(Step, "free", bare)
+    monkeypatch.setattr(Dealt, "mask", bare)
 
 
 def one_mask_for_two_signs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,17 +133,6 @@ def stream_read_twice(monkeypatch: pytest.MonkeyPatch) -> None:
         return read_on(self, party)
 
     monkeypatch.setattr(Streams, "dealt_run", anew)
-
-
-def address_used_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Streams for one purpose in one phase have one address."""
-    following = Streams._next
-
-    def stuck(self: Streams, holders: str, purpose: str) -> Any:
-        self._steps[holders] = 0
-        return following(self, holders, purpose)
-
-    monkeypatch.setattr(Streams, "_next", stuck)
 
 
 def letters_to_the_helper(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +169,7 @@ PLANTS = [
     (no_label_mask, "onetime", "horizontal, as it is", {1, 2}, r"byte that the data decide: part \d+ .opening"),
     (stream_read_twice, "onetime", "horizontal, as it is", {1, 2}, "mask that serves twice: .*frame P3"),
     (one_mask_for_two_signs, "onetime", "mixed, counts revealed", {1, 2}, "mask that serves twice: .*opening"),
-    (address_used_twice, "securenn", "vertical, labels revealed", {1, 2}, "mask that serves twice"),
+    (stream_read_twice, "securenn", "vertical, labels revealed", {1, 2}, "mask that serves twice"),
     (letters_to_the_helper, "onetime", "horizontal, as it is", {0}, "posted a letter of 8 bytes to P0"),
     (bit_to_the_helper, "onetime", "horizontal, as it is", {0}, r"byte that the data decide: part \d+ .note P1 to P0"),
 ]

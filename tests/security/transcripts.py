@@ -108,8 +108,8 @@ def openings() -> Iterator[defaultdict[int, list[Array]]]:
     sums: defaultdict[int, list[Array]] = defaultdict(list)
 
     def at_once(function: Callable[..., Any]) -> Callable[..., Any]:
-        def open_masked(me: Party, *args: Any) -> Any:
-            totals = function(me, *args)
+        def open_masked(me: Party, *args: Any, **values: Any) -> Any:
+            totals = function(me, *args, **values)
             sums[me.rank] += [total.copy() for total in totals]
             return totals
 
@@ -128,7 +128,7 @@ def openings() -> Iterator[defaultdict[int, list[Array]]]:
 
         return start
 
-    wraps = {"open_masked": at_once, "open_bits": later, "open_words": later}
+    wraps = {"open_masked": at_once, "start_opening": later}
     modules = [module for name, module in sys.modules.items() if name.startswith("coterie.protocols")]
     found = [(module, name, getattr(module, name)) for module in modules for name in wraps if hasattr(module, name)]
     try:

@@ -9,15 +9,18 @@ entry, and a mask that serves two entries, two values or nobody shows.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from itertools import combinations
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from scipy.stats import chi2
 
-from coterie.randomness import Streams
+from coterie.randomness import Dealing, Dealt, Material, Streams
 from coterie.ring import Array, Ring
 from coterie.sharing import Party
 from coterie.transport import Frame
@@ -94,7 +97,7 @@ class Known:
 
 def condition(streams: Streams, viewers: set[int], byte: int) -> None:
     """From here on, the streams that a viewer holds are constant, at every role alike, blocks included."""
-    common, pair, dealt, for_blocks = streams.common, streams.pair, streams.dealt, streams.for_blocks
+    common, pair, dealt_run, for_blocks = streams.common, streams.pair, streams.dealt_run, streams.for_blocks
 
     def unless_known(holders: set[int], stream: Any) -> Any:
         return Known(byte) if holders & viewers else stream
@@ -107,7 +110,7 @@ def condition(streams: Streams, viewers: set[int], byte: int) -> None:
 
     streams.common = lambda purpose: unless_known(set(streams.world.owners), common(purpose))
     streams.pair = lambda other, purpose: unless_known({streams.rank, other}, pair(other, purpose))
-    streams.dealt = lambda party, purpose: unless_known({0, party}, dealt(party, purpose))
+    streams.dealt_run = lambda party: Known(byte) if {0, party} & viewers else dealt_run(party)
     streams.for_blocks = blocks
 
 
@@ -121,14 +124,38 @@ def constant_splits(ring: Ring, values: Any, p: int) -> list[Array]:
     return [*shares, last]
 
 
-def conditioned(p: int, role: Callable[[Party], Any], viewers: set[int], byte: int, seed: int = 0) -> Ran:
-    """Run a role function with the viewers' streams constant."""
+def conditioned(
+    p: int, role: Callable[[Party], Any], viewers: set[int], byte: int, seed: int = 0, turn: int = 0
+) -> Ran:
+    """Run a role function with the viewers' streams constant. Corrections, of which P_(turn + 1) has the first, are
+    listed as one frame for each piece that the helper bound."""
+    deal, corrections = Dealing.deal, []
 
     def known(me: Party) -> Any:
         condition(me.streams, viewers, byte)
-        return role(me)
+        return role(replace(me, dealt=Dealing(me.channel, me.streams, turn)))
 
-    return run(p, known, seed)
+    def noted(self: Dealing, material: Material) -> Dealt:
+        if self.rank == 0 and material.bound:
+            corrections.append(material)
+        return deal(self, material)
+
+    with patch.object(Dealing, "deal", noted):
+        ran = run(p, known, seed)
+    by_receiver = defaultdict(list)
+    for frame, material in zip(ran.recordings[0].sent, corrections, strict=True):
+        by_receiver[frame.receiver].append(material)
+    for j in range(1, p + 1):
+        frames, due = ran.recordings[j].frames, iter(by_receiver[j])
+        frames[:] = [one for f in frames for one in (pieces_of(f, next(due)) if f.sender == 0 else [f])]
+    return ran
+
+
+def pieces_of(frame: Frame, material: Material) -> list[Frame]:
+    """A correction, piece by piece."""
+    assert frame.array.nbytes == material.bound.bytes
+    shares = [piece.total([frame.array[material.bound.places[name]]]) for name, piece in material.bound.items()]
+    return [Frame(frame.sender, frame.receiver, share) for share in shares]
 
 
 def seen_by(ran: Ran, viewers: set[int]) -> list[Frame]:

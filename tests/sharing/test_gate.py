@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from coterie.errors import MaterialReused, ProtocolError
+from coterie.randomness import Dealt, Material
+from coterie.randomness.material import Elements
 from coterie.ring import OddWords, Prime, Ring, Words
 from coterie.sharing import (
     Disclosure,
@@ -15,6 +17,7 @@ from coterie.sharing import (
     open_masked,
     open_wide,
     permit,
+    start_opening,
     tell_dealer,
     zero_shares,
 )
@@ -60,12 +63,17 @@ def test_fewer_than_all_zero_shares_say_nothing(p):
 # -- masked openings -----------------------------------------------------------------------------------------
 
 
+def masks(me: Party, x: Shared) -> Dealt:
+    """A mask m for a value."""
+    return me.deal(Material("a test", {"m": Elements(x.ring, *x.shape)}))
+
+
 def masked_opening(me: Party, x: Shared) -> tuple[np.ndarray | None, np.ndarray | None]:
     """What is opened at a data party, the mask at the helper."""
-    mask = me.dealt.uniform(x.ring, x.shape, "mask")
+    dealt = masks(me, x)
     if me.deals:
-        return None, mask.value
-    return open_masked(me, (x, mask))[0], None
+        return None, dealt.mask("m")
+    return open_masked(me, dealt, m=x)[0], None
 
 
 @pytest.mark.parametrize("p", PARTIES)
@@ -82,10 +90,10 @@ def test_the_value_less_its_mask_is_opened_to_all_data_parties(p, ring):
 
 def test_several_values_are_opened_in_one_round():
     def role(me: Party, x: Shared) -> list[np.ndarray]:
-        masks = [me.dealt.uniform(WORDS, shape, "mask") for shape in ((6,), (2, 3))]
+        dealt = me.deal(Material("a test", {"m": Elements(WORDS, 6), "n": Elements(WORDS, 2, 3)}))
         if me.deals:
-            return [mask.value for mask in masks]
-        return open_masked(me, (x, masks[0]), (x.reshape(2, 3) * 2, masks[1]))
+            return [dealt.mask("m"), dealt.mask("n")]
+        return open_masked(me, dealt, m=x, n=x.reshape(2, 3) * 2)
 
     values = WORDS.encode(np.arange(6))
     ran = on_shared(3, WORDS, values, role)
@@ -103,20 +111,22 @@ def test_a_masked_opening_is_no_disclosure():
 
 def test_a_mask_is_consumed():
     def role(me: Party, x: Shared) -> None:
-        mask = me.dealt.uniform(WORDS, x.shape, "mask for life")
+        dealt = masks(me, x)
         if not me.deals:
-            open_masked(me, (x, mask))
-            open_masked(me, (x, mask))
+            open_masked(me, dealt, m=x)
+            open_masked(me, dealt, m=x)
 
-    with pytest.raises(MaterialReused, match="mask for life"):
+    with pytest.raises(MaterialReused, match="m of a test"):
         on_shared(2, WORDS, [1, 2], role)
 
 
 def test_a_mask_serves_one_value_of_an_opening():
     def role(me: Party, x: Shared) -> None:
-        mask = me.dealt.uniform(WORDS, x.shape, "mask")
+        dealt = masks(me, x)
         if not me.deals:
-            open_masked(me, (x, mask), (x + 1, mask))
+            one = dealt.hide("m", x.ring, x.share)
+            start_opening(me, one)()
+            dealt.masked("m", one.array)
 
     with pytest.raises(MaterialReused):
         on_shared(2, WORDS, [1, 2], role)
@@ -128,11 +138,11 @@ def test_a_mask_that_does_not_fit_is_refused_and_nothing_is_sent(ring, shape):
     """NumPy would spread one mask over all entries."""
 
     def role(me: Party, x: Shared) -> str:
-        mask = me.dealt.uniform(ring, shape, "mask")
+        dealt = me.deal(Material("a test", {"n": Elements(x.ring, *x.shape), "m": Elements(ring, *shape)}))
         if me.deals:
             return "does not fit"
         with pytest.raises(ProtocolError) as caught:
-            open_masked(me, (x, mask))
+            open_masked(me, dealt, n=x, m=x)
         return str(caught.value)
 
     ran = on_shared(2, WORDS, [1, 2, 3], role)
@@ -142,20 +152,22 @@ def test_a_mask_that_does_not_fit_is_refused_and_nothing_is_sent(ring, shape):
 
 def test_a_mask_of_another_ring_is_refused():
     def role(me: Party, x: Shared) -> None:
-        mask = me.dealt.uniform(Words(32), x.shape, "mask")
+        dealt = me.deal(Material("a test", {"m": Elements(Words(32), *x.shape)}))
         if not me.deals:
             with pytest.raises(ProtocolError):
-                open_masked(me, (x, mask))
+                open_masked(me, dealt, m=x)
 
     assert on_shared(2, WORDS, [1, 2, 3], role).traffic.messages == 0
 
 
 def test_what_is_not_uniform_is_no_mask():
     def role(me: Party, x: Shared) -> None:
-        dealt = me.dealt.shares_of(WORDS, x.shape, "zeros", lambda: WORDS.zeros(x.shape))
-        if not me.deals:
-            with pytest.raises(ProtocolError, match="zeros is not uniform"):
-                open_masked(me, (x, dealt))
+        dealt = me.deal(Material("a test", bound={"zeros": Elements(WORDS, *x.shape)}))
+        if me.deals:
+            dealt.bind({"zeros": WORDS.zeros(x.shape)})
+        else:
+            with pytest.raises(ProtocolError, match="zeros is no mask of a test"):
+                open_masked(me, dealt, zeros=x)
 
     assert on_shared(2, WORDS, [1, 2, 3], role).traffic.messages == 1
 

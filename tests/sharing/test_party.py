@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from coterie.randomness import Material
+from coterie.randomness.material import Elements
 from coterie.ring import Words
 from coterie.runtime.threads import run_threads
 from coterie.sharing import Party, open_masked
@@ -19,9 +21,10 @@ def test_roles():
     assert ran.results == [(0, True, False, 3), (1, False, True, 3), (2, False, False, 3), (3, False, False, 3)]
 
 
-def test_taken_material_is_a_share_at_a_party_and_a_shape_at_the_helper():
+def test_a_value_is_a_share_at_a_party_and_a_shape_at_the_helper():
     def role(me: Party) -> tuple[bool, tuple[int, ...], bool]:
-        value = me.taken(me.dealt.uniform(WORDS, (2, 3), "mask"))
+        mask = me.deal(Material("a test", {"m": Elements(WORDS, 2, 3)})).mask("m")
+        value = me.hollow(WORDS, mask.shape) if me.deals else me.shared(WORDS, mask)
         return value.is_hollow, value.shape, value.adds[0]
 
     assert run(2, role).results == [(True, (2, 3), False), (False, (2, 3), True), (False, (2, 3), False)]
@@ -29,11 +32,11 @@ def test_taken_material_is_a_share_at_a_party_and_a_shape_at_the_helper():
 
 def masked_block(me: Party, block: int) -> tuple[int, bytes]:
     """A round of its own for every block: open a masked number."""
-    mask = me.dealt.uniform(WORDS, (4,), "mask")
+    dealt = me.deal(Material("a test", {"m": Elements(WORDS, 4)}))
     if me.deals:
-        return block, mask.value.tobytes()
+        return block, dealt.mask("m").tobytes()
     x = me.shared(WORDS, np.full(4, block, np.uint64) if me.lead else WORDS.zeros((4,)))
-    (opened,) = open_masked(me, (x, mask))
+    (opened,) = open_masked(me, dealt, m=x)
     return block, WORDS.sub(x.share * 0 + np.uint64(block), opened).tobytes()
 
 

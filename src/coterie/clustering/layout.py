@@ -69,6 +69,12 @@ class Layout(msgspec.Struct, frozen=True):
             by_column[list(columns)] = j + 1
         return np.broadcast_to(by_column, (len(rows), self.d))
 
+    def count_cells(self, rows: NDArray[np.int64], owner: int) -> int:
+        """How many cells of the given rows a party holds."""
+        if self.partition == "vertical":
+            return len(rows) * len(self.columns[owner - 1])
+        return int((self.owners_of(rows) == owner).sum())
+
     def label_groups(self, parties: int) -> list[tuple[NDArray[np.int64], list[int]]]:
         """Row numbers, grouped by the set of parties that hold cells of them, with those parties."""
         if self.partition == "vertical":

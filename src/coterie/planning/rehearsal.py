@@ -20,37 +20,15 @@ import numpy as np
 from coterie.clustering import Layout, Task, fit
 from coterie.errors import InputError
 from coterie.protocols import FAMILIES
+from coterie.protocols.cost import Cost
 from coterie.protocols.interface import Ints
 from coterie.runtime.threads import run_threads
 from coterie.sharing import Party
 from coterie.transport import Traffic
 
-__all__ = ["Cost", "Ending", "rehearse"]
+__all__ = ["Ending", "rehearse"]
 
 Ending = Literal["stop", "max_iter"]
-
-
-class Cost(msgspec.Struct):
-    """Rounds, and bytes sent by rank (of the one who owns nothing first), of a part of a run."""
-
-    rounds: int
-    sent: list[int]
-
-    def then(self, other: Cost) -> Cost:
-        """One after the other."""
-        return Cost(self.rounds + other.rounds, [a + b for a, b in zip(self.sent, other.sent, strict=True)])
-
-    def beside(self, other: Cost) -> Cost:
-        """Both at once."""
-        together = self.then(other)
-        together.rounds = max(self.rounds, other.rounds)
-        return together
-
-    def times(self, count: int) -> Cost:
-        return Cost(self.rounds * count, [count * bytes_sent for bytes_sent in self.sent])
-
-    def less(self, other: Cost) -> Cost:
-        return self.then(other.times(-1))
 
 
 class Rehearsed(NamedTuple):

@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.protocols.cost import Costs
 from coterie.ring import Ring, Words
 from coterie.sharing import Party, Secret, Shared, permit
 from coterie.transport import Metered, World
@@ -79,6 +80,9 @@ class Holding(Protocol):
 
     def owners_of(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
         """The rank that holds each cell of the given rows."""
+
+    def count_cells(self, rows: NDArray[np.int64], owner: int) -> int:
+        """How many cells of the given rows a rank holds."""
 
     def label_groups(self, parties: int) -> list[tuple[NDArray[np.int64], list[int]]]:
         """Row numbers, grouped by the set of parties that hold cells of them, with those parties."""
@@ -160,6 +164,13 @@ class Primitives(ABC):
     def schedules(cls, clusters: int) -> list[tuple[int, ...]]:  # noqa: ARG003
         """The ways to arrange comparisons that a plan may choose from; none where there is one way."""
         return []
+
+    @classmethod
+    def costs(cls, problem: Problem, holding: Holding, parties: int) -> Costs:
+        """What a fit will cost: a `StepCosts`, where the family counts what its steps declare; else it is rehearsed
+        (`planning/rehearsal.py`), and this says how many comparisons and how much memory it takes."""
+        each = cls.comparisons(problem.clusters)
+        return Costs(holding.n, holding.d, problem.clusters, problem.block_rows, each, parties)
 
     @property
     def bits(self) -> Words:

@@ -10,11 +10,14 @@ from numpy.typing import NDArray
 from coterie.errors import ProtocolError
 from coterie.protocols.interface import Ints, Part
 from coterie.protocols.steps import Family
+from coterie.randomness.material import Elements, Material, declared
 from coterie.ring import Ring, Words
 from coterie.sharing import Party, Secret, Shared, bring_together, open_masked, shared, zero_shares
 from coterie.transport import metered
 
 __all__ = ["AdditiveWords", "elementwise_product", "looked_up", "matrix_product", "select_share", "square"]
+
+Shape = tuple[int, ...]
 
 
 class AdditiveWords(Family):
@@ -71,6 +74,12 @@ def _words(x: Shared) -> Words:
     return x.ring
 
 
+@declared
+def product_material(purpose: str, ring: Ring, z: Shape, **masks: Shape) -> Material:
+    """For a product: what masks the factors, of their shapes, and [c] of the product's shape."""
+    return Material(purpose, {name: Elements(ring, *shape) for name, shape in masks.items()}, {"c": Elements(ring, *z)})
+
+
 @metered("ElementWiseMatMul")
 def elementwise_product(me: Party, x: Shared, y: Shared) -> Shared:
     """[z] = [x * y], entry by entry, equal shapes. Paper, Algorithm 2; two rounds, the first one dealt.
@@ -83,13 +92,12 @@ def elementwise_product(me: Party, x: Shared, y: Shared) -> Shared:
     Sees: P0 nothing; Pj its shares of a uniform triple, and e, f, which the masks make uniform.
     """
     ring = _words(x)
-    a = me.dealt.uniform(ring, x.shape, "product a")
-    b = me.dealt.uniform(ring, y.shape, "product b")
-    c = me.dealt.shares_of(ring, x.shape, "product c", lambda: ring.mul(a.value, b.value))
+    dealt = me.deal(product_material("product", ring, x.shape, a=x.shape, b=y.shape))
     if me.deals:
+        dealt.bind({"c": ring.mul(dealt.mask("a"), dealt.mask("b"))})
         return me.hollow(ring, x.shape)
-    e, f = open_masked(me, (x, a), (y, b))
-    return x * f + y * e + me.taken(c) - ring.mul(e, f)
+    e, f = open_masked(me, dealt, a=x, b=y)
+    return x * f + y * e + me.shared(ring, dealt.bound("c")) - ring.mul(e, f)
 
 
 @metered("Square")
@@ -101,12 +109,13 @@ def square(me: Party, x: Shared) -> Shared:
     3. Pj: [z] = 2 e [x] + [c], and P1 subtracts e e.   (x^2 = (e + a)^2 = 2 e x - e^2 + a^2)
     """
     ring = _words(x)
-    a = me.dealt.uniform(ring, x.shape, "square a")
-    c = me.dealt.shares_of(ring, x.shape, "square c", lambda: ring.mul(a.value, a.value))
+    dealt = me.deal(product_material("square", ring, x.shape, a=x.shape))
     if me.deals:
+        a = dealt.mask("a")
+        dealt.bind({"c": ring.mul(a, a)})
         return me.hollow(ring, x.shape)
-    (e,) = open_masked(me, (x, a))
-    return x * ring.add(e, e) + me.taken(c) - ring.mul(e, e)
+    (e,) = open_masked(me, dealt, a=x)
+    return x * ring.add(e, e) + me.shared(ring, dealt.bound("c")) - ring.mul(e, e)
 
 
 @metered("MatMul")
@@ -116,14 +125,13 @@ def matrix_product(me: Party, x: Shared, y: Shared) -> Shared:
     As ElementWiseMatMul, with matrix products: [z] = [x] f + e [y] + [c], and P1 subtracts e f.
     """
     ring, shape = _words(x), (x.shape[0], y.shape[1])
-    a = me.dealt.uniform(ring, x.shape, "matrix a")
-    b = me.dealt.uniform(ring, y.shape, "matrix b")
-    c = me.dealt.shares_of(ring, shape, "matrix c", lambda: ring.matmul(a.value, b.value))
+    dealt = me.deal(product_material("matrix product", ring, shape, a=x.shape, b=y.shape))
     if me.deals:
+        dealt.bind({"c": ring.matmul(dealt.mask("a"), dealt.mask("b"))})
         return me.hollow(ring, shape)
-    e, f = open_masked(me, (x, a), (y, b))
+    e, f = open_masked(me, dealt, a=x, b=y)
     own = ring.add(ring.matmul(x.share, f), ring.matmul(e, y.share))
-    z = me.shared(ring, ring.add(own, c.take()))
+    z = me.shared(ring, ring.add(own, dealt.bound("c")))
     return z - ring.matmul(e, f) if me.lead else z
 
 
@@ -145,10 +153,10 @@ def looked_up(me: Party, index: Shared, table: NDArray[np.uint64]) -> Shared:
     """
     ring, (m,), size = _words(index), index.shape, len(table)
     small = Words(max(size - 1, 1).bit_length())
-    s = me.dealt.uniform(small, (m,), "look-up place")
-    e = me.dealt.shares_of(ring, (m, size), "look-up", lambda: np.eye(size, dtype=np.uint64)[s.value.astype(np.int64)])
+    dealt = me.deal(Material("look-up", {"s": Elements(small, m)}, {"e": Elements(ring, m, size)}))
     if me.deals:
+        dealt.bind({"e": np.eye(size, dtype=np.uint64)[dealt.mask("s").astype(np.int64)]})
         return me.hollow(ring, (m,))
-    (c,) = open_masked(me, (me.shared(small, small.encode(index.share)), s))
+    (c,) = open_masked(me, dealt, s=me.shared(small, small.encode(index.share)))
     places = (c.astype(np.int64)[:, None] + np.arange(size)) % size
-    return (me.taken(e) * table[places]).sum(1)
+    return (me.shared(ring, dealt.bound("e")) * table[places]).sum(1)

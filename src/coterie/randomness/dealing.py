@@ -1,146 +1,158 @@
 """What the helper deals: one-time material, through seeds, so that only corrections travel.
 
-A share that is merely random is expanded from the seed that the helper and the party share. Where the
-shares must add up to something, all parties but one expand, and that one receives the *correction*:
-the value less all other shares. Parties take turns, by the bytes they have had. The correction is uniform
-to its receiver, even together with p - 2 other parties: an expansion it never sees is subtracted from it.
+Masks are expanded from the stream that the helper and the party share. Of bound pieces, whose shares must add up to
+something, all parties but one expand theirs, and that one receives the *correction*: the value less all other shares.
+Parties take turns, by the bytes they have had. The correction is uniform to its receiver, even together with p - 2
+other parties: an expansion it never sees is subtracted from it.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coterie.errors import MaterialReused, ProtocolError
+from coterie.randomness.material import Bits, Elements, Material, Piece, Pieces, Raw
 from coterie.randomness.streams import Streams
-from coterie.ring import Array, Prime, Ring
-from coterie.ring.kernels import bits_minus
+from coterie.ring import Array, Ring
 from coterie.transport import Metered
 
-__all__ = ["Dealing", "Dealt"]
+__all__ = ["Dealing", "Dealt", "Masked"]
 
-Shape = tuple[int, ...]
-Value = Callable[[], Array]
+
+@dataclass(frozen=True, repr=False)
+class Masked:
+    """Shares in bulk, already blinded with a uniform one-time mask: the kernel that computes them adds it.
+
+    Made where one-time material is given out, and nowhere else: by what was dealt for its masks, for the data by
+    their owner's lasting mask, and where a protocol blinds its message to the dealer. A test lists the places.
+    `piece`, `to`: how and to whom it may be sent, as declared.
+    """
+
+    array: NDArray[Any]
+    piece: Piece
+    to: Sequence[int] | None = None
+
+    def __post_init__(self) -> None:
+        if self.array.size != self.piece.count:
+            raise ProtocolError(f"{self.array.size} values are not the {self.piece.count} that were declared")
+
+
+class Dealing:
+    """The dealing of one session, seen from one role. All roles deal the same materials in one order."""
+
+    def __init__(self, channel: Metered, streams: Streams, turn: int = 0) -> None:
+        self.channel, self.streams = channel, streams
+        self.rank, self.servers = channel.rank, channel.world.servers
+        self._received = dict.fromkeys(self.servers, 0)
+        self._received[self.servers[turn % len(self.servers)]] = -1  # whose turn is first
+
+    def deal(self, material: Material) -> Dealt:
+        """The material of a step, at this role; what is bound has to be received by one of the parties."""
+        return Dealt(self, material)
+
+    def next_receiver(self, size: int) -> int:
+        """Who receives a correction of so many bytes: the party that has received the fewest."""
+        least = min(self._received, key=self._received.__getitem__)
+        self._received[least] += size
+        return least
 
 
 class Dealt:
-    """Dealt material: a share at a data party, which can be taken once; the value at the helper."""
+    """The material of one step at one role, each piece of it given once.
 
-    __slots__ = ("_share", "_value", "is_uniform", "purpose", "ring", "shape")
+    At a data party `mask` and `bound` give its shares. At the helper `mask` gives what the shares add up to, and
+    `bind` makes all shares of the bound pieces add up to the values it is given.
+    """
 
-    def __init__(
-        self,
-        ring: Ring,
-        shape: Shape,
-        purpose: str,
-        share: Array | None,
-        value: Array | None,
-        is_uniform: bool = False,
-    ) -> None:
-        self.ring, self.shape, self.purpose, self.is_uniform = ring, shape, purpose, is_uniform
-        self._share, self._value = share, value
+    __slots__ = ("_from", "_given", "_masks", "_others", "_receiver", "material")
 
-    def take(self) -> Array:
-        """The share, at a data party, once."""
-        if self._share is None:
-            raise MaterialReused(f"dealt material for {self.purpose} was used before, or is not for this role")
-        share, self._share = self._share, None
-        return share
-
-    @property
-    def value(self) -> Array:
-        """What the shares add up to; the helper alone knows."""
-        if self._value is None:
-            raise ProtocolError(f"only the helper knows what was dealt for {self.purpose}")
-        return self._value
+    def __init__(self, dealing: Dealing, material: Material) -> None:
+        self.material, self._from = material, dealing
+        self._receiver = dealing.next_receiver(material.bound.bytes) if material.bound else 0
+        self._given: set[str] = set()
+        #: Shares of all masks; shares of all bound pieces: this party's own or, at the helper, the non-receivers'.
+        self._masks: list[Raw] = []
+        self._others: list[Raw] = []
+        for j in (dealing.rank,) if dealing.rank else dealing.servers:
+            stream = dealing.streams.dealt_run(j)
+            self._masks.append(material.masks.draw(stream))
+            if material.bound and j != self._receiver:
+                self._others.append(material.bound.draw(stream))
+        if material.bound and self._receiver == dealing.rank:
+            self._others = [dealing.channel.receive(0, np.uint8, (material.bound.bytes,))[0]]
 
     def __repr__(self) -> str:
-        return f"Dealt({self.purpose}, shape={self.shape})"
+        return f"Dealt({self.material.purpose})"
 
     def __reduce__(self) -> str:
         raise TypeError("dealt material cannot be pickled")
 
+    def mask(self, name: str) -> Array:
+        """A mask: this party's share or, at the helper, the value."""
+        return self._give(name, self.material.masks, self._masks)
 
-class Dealing:
-    """The dealing of one session, seen from one role. All roles call the same methods in one order."""
+    def masked(self, name: str, blinded: Array) -> Masked:
+        """What a kernel has blinded with a mask, which masks nothing else."""
+        masked = Masked(blinded, self.material.masks[name], self.material.to)
+        if name not in self._given or f"mask {name}" in self._given:
+            raise MaterialReused(f"{name} of {self.material.purpose} masks one value, once")
+        self._given.add(f"mask {name}")
+        return masked
 
-    def __init__(self, channel: Metered, streams: Streams, turn: int = 0) -> None:
-        self.channel, self.streams = channel, streams
-        self.rank, self.p = channel.rank, channel.world.p
-        self._received = [0] * self.p
-        self._received[turn % self.p] = -1  # whose turn is first
+    def hide(self, name: str, ring: Ring, share: Array) -> Masked:
+        """A share less a mask over the same ring, of the same shape."""
+        piece = self.material.masks[name]
+        if not isinstance(piece, Elements) or piece.ring != ring or piece.shape != share.shape:
+            raise ProtocolError(f"{name} of {self.material.purpose} does not fit a value of shape {share.shape}")
+        return self.masked(name, ring.sub(share, self.mask(name)))
 
-    def uniform(self, ring: Ring, shape: Shape, purpose: str) -> Dealt:
-        """[a] for a uniform a. Costs no traffic."""
-        if self.rank:
-            return Dealt(ring, shape, purpose, self._expand(self.rank, ring, shape, purpose), None, True)
-        value = ring.zeros(shape)
-        for j in range(1, self.p + 1):
-            value = ring.add(value, self._expand(j, ring, shape, purpose))
-        return Dealt(ring, shape, purpose, None, value, True)
+    def bound(self, name: str) -> Array:
+        """This party's share of a bound piece."""
+        if not self._from.rank:
+            raise ProtocolError(f"the helper has no share of {name} of {self.material.purpose}")
+        return self._give(name, self.material.bound, self._others)
 
-    def shares_of(
-        self, ring: Ring, shape: Shape, purpose: str, value: Value | None = None, *, answer: bool = False
-    ) -> Dealt:
-        """[v] for a v that the helper computes (`value` is called there and nowhere else).
+    def target(self, name: str) -> Array:
+        """At the helper: the XOR of the shares that others have of a piece, in the place of the receiver's: XOR
+        the value into it, before `bind`."""
+        piece, (mine, *others) = self._to_correct(name)
+        if not isinstance(piece, Bits):
+            raise ProtocolError(f"{name} of {self.material.purpose} adds up otherwise")
+        place = piece.view(mine)
+        for other in others:
+            place ^= piece.view(other)
+        return place
 
-        `answer`: v follows from what the helper has received, so that somebody waits for it.
-        """
+    def bind(self, values: Mapping[str, Array]) -> None:
+        """At the helper: send the correction, with which the shares of each bound piece add up to its value."""
+        for name, value in values.items():
+            piece, others = self._to_correct(name)
+            piece.correct(value, others, others[0])
+        missing = [name for name in self.material.bound if name not in self._given]
+        if missing or not self._others or self._from.rank:
+            raise ProtocolError(f"not all of {self.material.purpose} is there to be dealt: {missing}")
+        self._once("the correction")
+        self._from.channel.send(self._receiver, self._others[0], dealt=not self.material.answer)
 
-        def correction(others: list[Array]) -> Array:
-            rest = _dealt_value(value, purpose)
-            for share in others:
-                rest = ring.sub(rest, share)
-            return rest
+    def _to_correct(self, name: str) -> tuple[Piece, list[Raw]]:
+        """At the helper: a piece and what others have of it; the correction takes the place of the first."""
+        if self._from.rank:
+            raise ProtocolError(f"only the helper knows what {name} of {self.material.purpose} adds up to")
+        found = self.material.bound.cut(name, self._others)
+        self._once(name)
+        return found
 
-        return self._corrected(ring, shape, purpose, correction, answer)
+    def _give(self, name: str, pieces: Pieces, shares: list[Raw]) -> Array:
+        piece, own = pieces.cut(name, shares)
+        self._once(name)
+        return piece.total(own)
 
-    def bit_shares_of(
-        self,
-        field: Prime,
-        count: int,
-        width: int,
-        purpose: str,
-        value: Value | None = None,
-        *,
-        answer: bool = False,
-    ) -> Dealt:
-        """Shares over Z_q of the bits of `count` words that the helper knows, lowest bit first."""
-
-        def correction(others: list[Array]) -> Array:
-            out = np.empty((count, width), np.uint8)
-            bits_minus(_dealt_value(value, purpose), np.stack(others), field.q, out)
-            return out
-
-        return self._corrected(field, (count, width), purpose, correction, answer)
-
-    def next_receiver(self, size: int) -> int:
-        """Who receives a correction of so many bytes: the party that has received the fewest."""
-        least = min(range(self.p), key=self._received.__getitem__)
-        self._received[least] += size
-        return least + 1
-
-    def _corrected(
-        self, ring: Ring, shape: Shape, purpose: str, correction: Callable[[list[Array]], Array], answer: bool
-    ) -> Dealt:
-        receiver = self.next_receiver(math.prod(shape) * ring.dtype.itemsize)
-        if self.rank == receiver:
-            share, _ = self.channel.receive(0, ring.dtype, shape)
-        elif self.rank:
-            share = self._expand(self.rank, ring, shape, purpose)
-        else:
-            others = [self._expand(j, ring, shape, purpose) for j in range(1, self.p + 1) if j != receiver]
-            self.channel.send(receiver, correction(others), dealt=not answer)
-            return Dealt(ring, shape, purpose, None, None)
-        return Dealt(ring, shape, purpose, share, None)
-
-    def _expand(self, party: int, ring: Ring, shape: Shape, purpose: str) -> Array:
-        return ring.sample(self.streams.dealt(party, purpose), shape)
-
-
-def _dealt_value(value: Value | None, purpose: str) -> Array:
-    if value is None:
-        raise ProtocolError(f"the helper has nothing to deal for {purpose}")
-    return value()
+    def _once(self, name: str) -> None:
+        if name in self._given:
+            raise MaterialReused(f"{name} of {self.material.purpose} was used before")
+        self._given.add(name)

@@ -109,9 +109,9 @@ class Streams:
             raise MaterialReused("a block has no blocks or phases of its own: their addresses would repeat")
 
     def dealt_run(self, party: int) -> Stream:
-        """One long stream of the dealer and a party for all steps of this phase and block, read on from where
-        the last step stopped: both ends read the same amounts in the same order. Setting up a stream for every
-        step would take longer than what small steps compute."""
+        """The stream of the dealer and a party for all steps of this phase and block, read on from where the last
+        step stopped: both ends read the same amounts in the same order. Setting up a stream for every step would
+        take longer than what small steps compute."""
         run = self._runs.get(party)
         if run is None:
             run = self._runs[party] = self._at(f"dealt {party}", f"run|{self._phase}|{self._block}")
@@ -138,9 +138,6 @@ class Streams:
         if self.world.dealer in (self.rank, other):
             raise ProtocolError("a pair's stream is for two players; the dealer would know it")
         return self._next(_holders(self.world, self.rank, other), purpose)
-
-    def dealt(self, party: int, purpose: str) -> Stream:
-        return self._next(f"dealt {party}", purpose)
 
     def _next(self, holders: str, purpose: str) -> Stream:
         step = self._steps[holders]

@@ -20,8 +20,8 @@ __all__ = [
     "OWNERS",
     "ColumnFacts",
     "Facts",
-    "Part",
     "Participant",
+    "RoleName",
     "describe_role",
     "facts_of",
     "rows_per_cluster",
@@ -29,16 +29,16 @@ __all__ = [
 ]
 
 #: What somebody is in a run. Where there is a helper, all data parties hold shares and compute.
-Part = Literal["data party", "helper", "data party and server", "server"]
-OWNERS: tuple[Part, ...] = ("data party", "data party and server")
-SERVERS: tuple[Part, ...] = ("server", "data party and server")
+RoleName = Literal["data party", "helper", "data party and server", "server"]
+OWNERS: tuple[RoleName, ...] = ("data party", "data party and server")
+SERVERS: tuple[RoleName, ...] = ("server", "data party and server")
 
 
 class Participant(msgspec.Struct, frozen=True):
     """One that takes part, and how it is known to be that."""
 
     name: str
-    role: Part
+    role: RoleName
     address: str | None = None
     fingerprint: str | None = None
 
@@ -52,7 +52,7 @@ class Participant(msgspec.Struct, frozen=True):
         return self.role in SERVERS
 
 
-def describe_role(roles: Roles, name: str) -> Part:
+def describe_role(roles: Roles, name: str) -> RoleName:
     """What a participant is, as people read it."""
     if name == roles.dealer:
         return "helper"
@@ -87,7 +87,7 @@ class Facts(msgspec.Struct, kw_only=True):
     study: str | None = None
     study_hash: str | None = None
     party: str
-    role: Part = "data party"
+    role: RoleName = "data party"
     when: str = ""
     participants: list[Participant]
     options: dict[str, str]

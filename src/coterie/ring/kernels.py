@@ -12,6 +12,7 @@ from numba import njit, types, vectorize
 from numpy.typing import NDArray
 
 __all__ = [
+    "Bulk",
     "bits_minus",
     "matmul_words",
     "odd_add",
@@ -22,7 +23,7 @@ __all__ = [
     "sum_below",
 ]
 
-Words = NDArray[np.uint64]
+Bulk = NDArray[np.uint64]
 Bytes = NDArray[np.uint8]
 
 
@@ -36,7 +37,7 @@ _bytes1, _bytes2, _bytes3 = (read_only(types.uint8, dimensions) for dimensions i
 
 
 @njit(types.void(_words2, _words2, types.uint64, types.uint64[:, ::1]), cache=True, nogil=True)
-def matmul_words(a: Words, b: Words, mask: np.uint64, out: Words) -> None:
+def matmul_words(a: Bulk, b: Bulk, mask: np.uint64, out: Bulk) -> None:
     """out = a b over Z_(mask + 1), mask = 2^w - 1. NumPy has no fast product of 64-bit integers."""
     rows, inner = a.shape
     columns = b.shape[1]
@@ -112,7 +113,7 @@ def permutations(raw: Bytes, out: Bytes, start: int) -> int:
 
 
 @njit(types.void(_words1, _bytes3, types.int64, types.uint8[:, ::1]), cache=True, nogil=True)
-def bits_minus(x: Words, shares: Bytes, q: int, out: Bytes) -> None:
+def bits_minus(x: Bulk, shares: Bytes, q: int, out: Bytes) -> None:
     """out[i, b] = bit b of x[i], less the shares[j, i, b] of all j, over Z_q."""
     holders, count, length = shares.shape
     for i in range(count):

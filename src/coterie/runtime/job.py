@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from coterie.clustering import Outcome, Point, Task, Watch, fit, predict
 from coterie.protocols import FAMILIES
 from coterie.protocols.interface import Ints
+from coterie.ring import Bulk
 from coterie.sharing import Disclosure, Party
 from coterie.transport import Traffic
 
-__all__ = ["Job", "Kept", "Report", "Words", "do", "read_package", "write_package"]
+__all__ = ["Job", "Kept", "Report", "do", "read_package", "write_package"]
 
-Words = NDArray[np.uint64]
 #: What a role keeps of its secrets: by name, the arrays that make up its share.
-Kept = dict[str, dict[str, Words]]
+Kept = dict[str, dict[str, Bulk]]
 
 
 class Job(msgspec.Struct):
@@ -37,7 +37,7 @@ class Job(msgspec.Struct):
     block: Ints | None = None
     predicting: bool = False
     centers: Ints | None = None
-    kept_centers: dict[str, Words] | None = None
+    kept_centers: dict[str, Bulk] | None = None
     closed: NDArray[np.bool_] | None = None
 
     def __repr__(self) -> str:

@@ -5,28 +5,23 @@ saying more than the sum.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
-from coterie.errors import ProtocolError
-from coterie.randomness import Dealt
+from coterie.randomness import Dealt, Masked
+from coterie.randomness.material import Elements
 from coterie.ring import Array, Ring
-from coterie.ring.packing import add_packed, pack, packed_bytes, wire_size
 from coterie.sharing.party import Party
 from coterie.sharing.shared import Shared
 
 __all__ = [
-    "Masked",
     "bring_together",
     "broadcast_masked",
-    "open_bits",
     "open_masked",
-    "open_words",
     "receive_masked",
     "send_to_dealer",
+    "start_opening",
     "take_as_dealer",
     "zero_shares",
 ]
@@ -48,39 +43,31 @@ def zero_shares(me: Party, ring: Ring, shape: Shape, purpose: str) -> Array:
     return share
 
 
-def open_masked(me: Party, *masked: tuple[Shared, Dealt]) -> list[Array]:
-    """Open x - a to all data parties for each (x, a), in one round; the helper takes no part.
+def open_masked(me: Party, dealt: Dealt, **values: Shared) -> list[Array]:
+    """Open x - a to all data parties for each value x and the dealt mask a of that name, in one round; the helper
+    takes no part. The mask is over x's ring, of x's shape, and consumed here, so that what is opened is uniform and
+    independent of x: it is no disclosure."""
+    hidden = [dealt.hide(name, x.ring, x.share) for name, x in values.items()]
+    openings = [start_opening(me, one) for one in hidden]
+    return [receive() for receive in openings]
 
-    `a` is a dealt uniform mask of x's shape, consumed here, so that what is opened is uniform and
-    independent of x: it is no disclosure.
+
+def start_opening(me: Party, masked: Masked) -> Callable[[], Array]:
+    """Open blinded shares, in the way and to those that the step declares.
+
+    Sends at once, so that several openings share a round; call what is returned to receive the sum, which may be added
+    up in the given array.
     """
-    shares = []
-    for x, a in masked:
-        if not a.is_uniform:
-            raise ProtocolError(f"what was dealt for {a.purpose} is not uniform, so it is no mask")
-        if x.shape != a.shape or x.ring != a.ring:
-            raise ProtocolError(f"a mask of shape {a.shape} does not fit a value of shape {x.shape}")
-        shares.append(x.ring.sub(x.share, a.take()))
-    others = [j for j in me.world.servers if j != me.rank]
-    for j in others:
-        for share in shares:
-            me.channel.send(j, share)
-    totals = shares
-    for j in others:
-        received = [me.channel.receive(j, share.dtype, share.shape)[0] for share in shares]
-        totals = [x.ring.add(total, part) for (x, _), total, part in zip(masked, totals, received, strict=True)]
-    return totals
+    frame = masked.piece.pack(masked.array)
+    sources = _send(me, frame, masked.to)
 
+    def receive() -> Array:
+        total = masked.array
+        for j in sources:
+            total = masked.piece.add(total, me.channel.receive(j, frame.dtype, frame.shape)[0])
+        return total
 
-@dataclass(frozen=True, repr=False)
-class Masked:
-    """Shares in bulk, already blinded with a uniform one-time mask: the kernel that computes them adds it.
-
-    Made where one-time material is given out, and nowhere else: by a step for its uniform parts, for the data by
-    their owner's lasting mask, and where a protocol blinds its message to the dealer. A test lists the places.
-    """
-
-    array: NDArray[Any]
+    return receive
 
 
 def send_to_dealer(me: Party, masked: Masked) -> None:
@@ -88,47 +75,9 @@ def send_to_dealer(me: Party, masked: Masked) -> None:
     me.channel.send(0, masked.array)
 
 
-def take_as_dealer(me: Party, dtype: DTypeLike, shape: Shape) -> list[Array]:
+def take_as_dealer(me: Party, piece: Elements) -> list[Array]:
     """What everybody who serves has sent to the dealer, in the order of ranks."""
-    return [me.channel.receive(j, dtype, shape)[0] for j in me.world.servers]
-
-
-def open_bits(me: Party, masked: Masked, to: Sequence[int] | None = None) -> Callable[[], NDArray[np.uint64]]:
-    """Open blinded XOR shares of bits, to all data parties or to some of them.
-
-    Sends at once, so that several openings share a round; call what is returned to receive the sum.
-    """
-    own = masked.array
-    sources = _send(me, own, to)
-
-    def receive() -> NDArray[np.uint64]:
-        total = own
-        for j in sources:
-            total = total ^ me.channel.receive(j, np.uint64, own.shape)[0]
-        return total
-
-    return receive
-
-
-def open_words(
-    me: Party, masked: Masked, width: int, to: Sequence[int] | None = None
-) -> Callable[[], NDArray[np.uint64]]:
-    """Open blinded shares over Z_2^width, to all data parties or to some of them; as `open_bits`.
-
-    The others' shares are added into the given array.
-    """
-    own, size, mask = masked.array.reshape(-1), wire_size(width), np.uint64((1 << width) - 1)
-    packed = np.empty(packed_bytes(own.size, width), np.uint8)
-    packed[own.size * size :] = 0
-    pack(own, size, packed)
-    sources = _send(me, packed, to)
-
-    def receive() -> NDArray[np.uint64]:
-        for j in sources:
-            add_packed(own, me.channel.receive(j, np.uint8, packed.shape)[0], size, mask)
-        return own.reshape(masked.array.shape)
-
-    return receive
+    return [me.channel.receive(j, piece.ring.dtype, piece.shape)[0] for j in me.world.servers]
 
 
 def broadcast_masked(me: Party, masked: Masked) -> None:

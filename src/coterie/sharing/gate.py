@@ -11,10 +11,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from coterie.errors import ProtocolError
+from coterie.randomness.material import Elements
 from coterie.ring import Words
 from coterie.sharing.party import Party
 
-__all__ = ["open_wide", "permit", "tell_dealer"]
+__all__ = ["WIDE", "open_wide", "permit", "tell_dealer"]
+
+#: A whole number modulo 2^128 on the wire.
+WIDE = Elements(Words(64), 2)
 
 
 def permit(me: Party, what: str, to: Sequence[int], reason: str, detail: str = "") -> None:
@@ -43,18 +47,17 @@ def open_wide(me: Party, part: int, what: str, reason: str) -> int | None:
     permit(me, what, to, reason)
     if not me.owns:
         return None
-    words = Words(64)
     for j in to:
         if j != me.rank:
-            pad = int.from_bytes(me.streams.pair(j, f"zero for opening {what}").read(16).tobytes(), "little")
+            pad = int.from_bytes(me.streams.pair(j, f"zero for opening {what}").read(WIDE.bytes).tobytes(), "little")
             part += pad if me.rank < j else -pad
-    raw = np.frombuffer((part % (1 << 128)).to_bytes(16, "little"), words.dtype)
+    raw = np.frombuffer((part % (1 << 128)).to_bytes(WIDE.bytes, "little"), WIDE.ring.dtype)
     total = part
     for j in to:
         if j != me.rank:
             me.channel.send(j, raw)
     for j in to:
         if j != me.rank:
-            total += int.from_bytes(me.channel.receive(j, words.dtype, (2,))[0].tobytes(), "little")
+            total += int.from_bytes(me.channel.receive(j, WIDE.ring.dtype, WIDE.shape)[0].tobytes(), "little")
     total %= 1 << 128
     return total - (1 << 128) if total >> 127 else total

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar, cast
 
-from coterie.randomness import Dealing, Dealt, Entropy, Streams, agree
+from coterie.randomness import Dealing, Dealt, Entropy, Material, Streams, agree
 from coterie.ring import Array, Ring
 from coterie.sharing.ledger import Ledger
 from coterie.sharing.shared import Shared, hollow
@@ -69,11 +69,9 @@ class Party:
         """The end of a shared value at one who holds no share of it."""
         return Shared(ring, (hollow(shape),), (False,))
 
-    def taken(self, material: Dealt) -> Shared:
-        """Dealt material as a shared value, consumed."""
-        if self.deals:
-            return self.hollow(material.ring, material.shape)
-        return self.shared(material.ring, material.take())
+    def deal(self, material: Material) -> Dealt:
+        """This role's end of what is dealt for a step."""
+        return self.dealt.deal(material)
 
     def begin_protocol(self, dealer_hears: frozenset[str]) -> None:
         """From here on this role sends and takes what the family declares and nothing else, on every lane."""

@@ -12,23 +12,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.protocols.onetime.kernels import fold_products, xor_products
-from coterie.protocols.onetime.steps import Step, bits
-from coterie.sharing import Party, open_bits
+from coterie.randomness.material import Bits, Material, declared
+from coterie.ring import Bulk
+from coterie.sharing import Party, start_opening
 
-__all__ = ["ONES", "Literal", "Terms", "bit_products", "fours", "pack_rows", "pairs_of", "products_of", "unpack_rows"]
+__all__ = ["ONES", "BitFactor", "Terms", "bit_products", "fours", "pack_rows", "padded", "pairs_of", "unpack_rows"]
 
-Words = NDArray[np.uint64]
 ONES = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
-class Literal(NamedTuple):
+class BitFactor(NamedTuple):
     """A variable, by its row, or its complement."""
 
     row: int
     negated: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Terms:
     """Products of literals over `variables` rows of bits, with the products of masks that they need."""
 
@@ -44,7 +44,7 @@ class Terms:
 
 
 @lru_cache(maxsize=512)
-def products_of(variables: int, terms: tuple[tuple[Literal, ...], ...]) -> Terms:
+def products_of(variables: int, terms: tuple[tuple[BitFactor, ...], ...]) -> Terms:
     """Work out which products of masks have to be dealt. A mask itself is row v, a product comes after them."""
     largest = max(len(term) for term in terms)
     place: dict[tuple[int, ...], int] = {}
@@ -67,7 +67,14 @@ def products_of(variables: int, terms: tuple[tuple[Literal, ...], ...]) -> Terms
     return Terms(variables, len(terms), len(place), members, degrees, rows, negated, index, sizes)
 
 
-def bit_products(me: Party, x: Words | None, words: int, terms: Terms, purpose: str) -> Callable[[], Words]:
+@declared
+def products_material(terms: Terms, words: int, purpose: str) -> Material:
+    """A mask for every variable, and the products of masks that the terms need."""
+    bound = {"products": Bits(terms.monomials, words)} if terms.monomials else {}
+    return Material(purpose, {"masks": Bits(terms.variables, words)}, bound)
+
+
+def bit_products(me: Party, x: Bulk | None, words: int, terms: Terms, purpose: str) -> Callable[[], Bulk]:
     """<the product> for every term, from <x> (variables, words). One round.
 
     1. Dealt: <a_v>, uniform, for every variable; <products of a_v> for the subsets that the terms need.
@@ -76,20 +83,18 @@ def bit_products(me: Party, x: Words | None, words: int, terms: Terms, purpose: 
 
     Sends at once; call what is returned to receive and combine.
     """
-    free = {"masks": bits(terms.variables, words)}
-    bound = {"products": bits(terms.monomials, words)} if terms.monomials else {}
-    step = Step(me, purpose, free, bound)
-    masks = step.free("masks")
+    dealt = me.deal(products_material(terms, words, purpose))
+    masks = dealt.mask("masks")
     if me.deals:
-        if bound:
-            xor_products(masks, terms.members, terms.degrees, step.target("products"))
-            step.send()
+        if terms.monomials:
+            xor_products(masks, terms.members, terms.degrees, dealt.target("products"))
+            dealt.bind({})
         return lambda: masks[:0]
     assert x is not None
-    receive = open_bits(me, step.masked("masks", x ^ masks))
-    products = step.bound("products") if bound else masks[:0]
+    receive = start_opening(me, dealt.masked("masks", x ^ masks))
+    products = dealt.bound("products") if terms.monomials else masks[:0]
 
-    def finish() -> Words:
+    def finish() -> Bulk:
         out = np.empty((terms.count, words), np.uint64)
         lead = ONES if me.lead else np.uint64(0)
         fold_products(receive(), masks, products, terms.rows, terms.negated, terms.index, terms.sizes, lead, out)
@@ -98,29 +103,34 @@ def bit_products(me: Party, x: Words | None, words: int, terms: Terms, purpose: 
     return finish
 
 
-def literals(rows: Sequence[int]) -> tuple[Literal, ...]:
-    return tuple(Literal(row) for row in rows)
+def bit_factors(rows: Sequence[int]) -> tuple[BitFactor, ...]:
+    return tuple(BitFactor(row) for row in rows)
 
 
 @lru_cache(maxsize=64)
 def pairs_of(rows: int) -> Terms:
     """The product of each of so many rows with the row that is so many further on."""
-    return products_of(2 * rows, tuple(literals((row, rows + row)) for row in range(rows)))
+    return products_of(2 * rows, tuple(bit_factors((row, rows + row)) for row in range(rows)))
 
 
 def fours(rows: int) -> Terms:
     """The products of four rows each, as far as they go."""
-    return products_of(rows, tuple(literals(range(at, min(at + 4, rows))) for at in range(0, rows, 4)))
+    return products_of(rows, tuple(bit_factors(range(at, min(at + 4, rows))) for at in range(0, rows, 4)))
 
 
-def pack_rows(clear: NDArray[np.integer[Any]], words: int) -> Words:
+def padded(count: int) -> int:
+    """So many numbers, and those that fill the last word of their bits."""
+    return -(-count // 64) * 64
+
+
+def pack_rows(clear: NDArray[np.integer[Any]], words: int) -> Bulk:
     """Bits (rows, count) as words, 64 a word."""
     padded = np.zeros((len(clear), 64 * words), np.uint8)
     padded[:, : clear.shape[1]] = clear
     return np.packbits(padded, axis=1, bitorder="little").view(np.uint64)
 
 
-def unpack_rows(packed: Words, count: int) -> NDArray[np.uint8]:
+def unpack_rows(packed: Bulk, count: int) -> NDArray[np.uint8]:
     """Bits (rows, count) from words that hold 64."""
     clear = np.unpackbits(np.ascontiguousarray(packed).view(np.uint8), axis=1, bitorder="little")
     return clear[:, :count]

@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from coterie.errors import ProtocolError
-from coterie.protocols.onetime.steps import Step, words
-from coterie.sharing import Party, Shared, open_words
+from coterie.randomness.material import Material, Packed, declared
+from coterie.ring import Bulk
+from coterie.sharing import Party, Shared, start_opening
 from coterie.transport import metered
 
-__all__ = ["CenterMask", "mask_centers", "mask_of", "movement"]
-
-Words = NDArray[np.uint64]
+__all__ = ["CenterMask", "centers_material", "mask_centers", "mask_of", "movement", "movement_material"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -22,9 +20,9 @@ class CenterMask:
     """f = C - B, public among the data parties; b: this party's share of B, or B itself at the helper;
     squares: this party's share of |c_j|^2."""
 
-    f: Words
-    b: Words
-    squares: Words
+    f: Bulk
+    b: Bulk
+    squares: Bulk
 
 
 def mask_of(centers: Shared) -> CenterMask:
@@ -32,6 +30,16 @@ def mask_of(centers: Shared) -> CenterMask:
     if not isinstance(centers.memo, CenterMask):
         raise ProtocolError("centres enter a product before they are masked")
     return centers.memo
+
+
+@declared
+def centers_material(k: int, d: int) -> Material:
+    return Material("centers", {"B": Packed(k, d, width=64)}, {"BB": Packed(k, width=64)})
+
+
+@declared
+def movement_material() -> Material:
+    return Material("movement", bound={"bb": Packed(1, width=64)})
 
 
 @metered("MaskCenters")
@@ -43,15 +51,14 @@ def mask_centers(me: Party, centers: Shared) -> None:
     if centers.memo is not None:
         return
     k, d = centers.shape
-    step = Step(me, "centers", {"B": words(k, d, width=64)}, {"BB": words(k, width=64)})
-    b = step.free("B")
+    dealt = me.deal(centers_material(k, d))
+    b = dealt.mask("B")
     if me.deals:
-        step.correct("BB", (b * b).sum(axis=1, dtype=np.uint64))
-        step.send()
+        dealt.bind({"BB": (b * b).sum(axis=1, dtype=np.uint64)})
         centers.memo = CenterMask(b[:0], b, b[:0, 0])
         return
-    f = open_words(me, step.masked("B", centers.share - b), 64)()
-    squares = (f * b * np.uint64(2)).sum(axis=1, dtype=np.uint64) + step.bound("BB")
+    f = start_opening(me, dealt.masked("B", centers.share - b))()
+    squares = (f * b * np.uint64(2)).sum(axis=1, dtype=np.uint64) + dealt.bound("BB")
     if me.lead:
         squares += (f * f).sum(axis=1, dtype=np.uint64)
     centers.memo = CenterMask(f, b, squares)
@@ -62,16 +69,14 @@ def movement(me: Party, old: Shared, new: Shared) -> Shared:
 
     With the masks' difference b and what is open f: sum f f + 2 f [b] + [sum b b].
     """
-    step = Step(me, "movement", {}, {"bb": words(1, width=64)})
-    ring = old.ring
+    dealt, ring = me.deal(movement_material()), old.ring
     before, after = mask_of(old), mask_of(new)
     b = after.b - before.b
     if me.deals:
-        step.correct("bb", (b * b).sum(dtype=np.uint64).reshape(1))
-        step.send()
+        dealt.bind({"bb": (b * b).sum(dtype=np.uint64).reshape(1)})
         return me.hollow(ring, (1,))
     f = after.f - before.f
-    share = step.bound("bb") + (f * b * np.uint64(2)).sum(dtype=np.uint64)
+    share = dealt.bound("bb") + (f * b * np.uint64(2)).sum(dtype=np.uint64)
     if me.lead:
         share = share + (f * f).sum(dtype=np.uint64)
     return me.shared(ring, share)

@@ -10,34 +10,41 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.errors import ProtocolError
-from coterie.protocols.blocks import Labels, Resident, Table, block_step, labels_of, table_of
-from coterie.protocols.interface import Division, Holding, Ints, Part, RowSets
-from coterie.protocols.onetime.bits import bit_products, fours, pack_rows, pairs_of, unpack_rows
-from coterie.protocols.onetime.centers import CenterMask, mask_centers, mask_of, movement
-from coterie.protocols.onetime.labelling import one_hot, schedules, select_words, tournament
+from coterie.protocols.blocks import Labels, Resident, Table, labels_of, table_of
+from coterie.protocols.cost import Costs
+from coterie.protocols.interface import Division, Holding, Ints, Part, Problem, RowSets
+from coterie.protocols.onetime.bits import bit_products, fours, pack_rows, padded, pairs_of, unpack_rows
+from coterie.protocols.onetime.cells import (
+    count_cells,
+    hand_over_cells,
+    index_cells,
+    label_cells,
+    least_cells,
+    pick_cells,
+    sum_cells,
+    tally_cells,
+)
+from coterie.protocols.onetime.centers import mask_centers, mask_of, movement
+from coterie.protocols.onetime.costs import OneTimeCosts
+from coterie.protocols.onetime.labelling import index_bits, schedule_of, schedules, score_width, select_words
 from coterie.protocols.onetime.means import lift, mean_times_power, open_places, reciprocal_table, table_bits, truncate
 from coterie.protocols.onetime.sign import signs_of_differences
 from coterie.protocols.onetime.table import (
-    Block,
-    Hot,
-    block_scores,
-    block_sums,
-    block_words,
     blocks_of,
     blocks_of_rows,
     enter_cells,
+    sum_width,
     words_of_bits,
 )
 from coterie.protocols.steps import stop_bit
 from coterie.protocols.words import AdditiveWords
-from coterie.ring import Words
+from coterie.ring import Bulk, Words
 from coterie.sharing import Secret, Shared, permit, shared, tell_dealer
 
 __all__ = ["OneTime"]
 
 BITS = Words(1)
-Bulk = NDArray[np.uint64]
-Bits = NDArray[np.uint8]
+BitRows = NDArray[np.uint8]
 
 
 class Binary(Shared):
@@ -57,11 +64,6 @@ def own_table(value: Secret) -> OwnTable:
     if not isinstance(value, OwnTable):
         raise ProtocolError("these rows did not enter by this family's own step")
     return value
-
-
-def _width(largest: int) -> int:
-    """Bits of a label."""
-    return max(largest, 0).bit_length()
 
 
 class OneTime(AdditiveWords):
@@ -86,21 +88,21 @@ class OneTime(AdditiveWords):
     def bits(self) -> Words:
         return BITS
 
+    @classmethod
+    def costs(cls, problem: Problem, holding: Holding, parties: int) -> Costs:
+        return OneTimeCosts(problem, holding, parties)
+
     @property
     def score_width(self) -> int:
-        """Bits that hold any difference of scores and its sign, a multiple of 4."""
-        return min(-(-(self.problem.distance_bits + 2) // 4) * 4, 64)
+        return score_width(self.problem)
 
     @property
     def sum_width(self) -> int:
-        """u: bits that hold the sum of a column over all rows, its sign, and one more; and a place in the table
-        of reciprocals."""
-        rows = self.problem.rows
-        return max(rows.bit_length() + max(self.problem.half).bit_length() + 2, table_bits(rows))
+        return sum_width(self.problem)
 
     @property
     def schedule(self) -> tuple[int, ...]:
-        return self.problem.schedule or tournament(self.problem.clusters)
+        return schedule_of(self.problem)
 
     # -- primitives --------------------------------------------------------------------------------------
 
@@ -118,7 +120,7 @@ class OneTime(AdditiveWords):
         return x if x.ring == self.ring else lift(self.me, x, self.ring)
 
     def is_negative(self, x: Shared) -> Shared:
-        numbers, z = -(-x.size // 64) * 64, None
+        numbers, z = padded(x.size), None
         if not self.me.deals:
             z = np.zeros((2, numbers), np.uint64)
             z[1, : x.size] = x.share.reshape(-1)
@@ -214,16 +216,16 @@ class OneTime(AdditiveWords):
         blocks = blocks_of_rows(np.arange(n), (), self.problem.block_rows)
         for block in blocks:
             block.held["values"] = values[block.rows]
-        return self._binary(self.on_blocks(least_cells, blocks)(), blocks, n, _width(k - 1))
+        return self._binary(self.on_blocks(least_cells, blocks)(), blocks, n, index_bits(k, False))
 
     def index(self, labels: Secret, called: Ints | None = None) -> Binary:
         """The bits of a row's label are XORs of its one-hot bits."""
         held, k = labels_of(labels), self.problem.clusters
+        width = index_bits(k, called is not None)
         names = np.arange(k) if called is None else called
-        width = _width(k - 1 if called is None else k)
         return self._binary(self._of_labels(index_cells, held, names, width), held.blocks, held.table.shape[0], width)
 
-    def _binary(self, found: list[Bits], blocks: Sequence[Resident], n: int, width: int) -> Binary:
+    def _binary(self, found: list[BitRows], blocks: Sequence[Resident], n: int, width: int) -> Binary:
         out = self.me.hollow(BITS, (n, width)).share
         if not self.me.deals:
             out = np.zeros((n, width), np.uint8)
@@ -336,84 +338,3 @@ class OneTime(AdditiveWords):
         permit(me, "stop bit", me.world.ranks, reason)
         (opened,) = self.bring_together(bit, [Part(..., me.world.servers)], "stop bit")
         return tell_dealer(me, None if me.deals else stop_bit(opened))
-
-
-# -- on a block of rows ----------------------------------------------------------------------------------
-
-
-@block_step
-def pick_cells(family: OneTime, block: Block, numbers: Sequence[int]) -> Bulk:
-    """This party's share of the numbered rows (m, d): nothing of those that lie elsewhere, or with others."""
-    here, places = block.places(numbers)
-    out = np.zeros((len(numbers), family.problem.columns), np.uint64)
-    if not family.me.deals and block.held["x"].size:
-        out[here] = block.held["x"][:, places].T
-    return out
-
-
-@block_step
-def label_cells(family: OneTime, block: Block, name: str, mask: CenterMask, counted: bool) -> Bulk | None:
-    z = block_scores(family.me, block, mask, family.score_width)
-    bits = one_hot(family.me, z, family.problem.clusters, block.numbers, family.score_width, family.schedule)
-    block.held[name] = Hot(bits)
-    return count_cells(family, block, name) if counted and family.problem.clusters > 1 else None
-
-
-@block_step
-def least_cells(family: OneTime, block: Block) -> Bits:
-    values, z, k = block.held.pop("values"), None, family.problem.clusters
-    if not family.me.deals:
-        z = np.zeros((k, block.numbers), np.uint64)
-        z[:, : len(block.rows)] = values.share.T
-    block.held["least"] = Hot(one_hot(family.me, z, k, block.numbers, family.score_width, family.schedule))
-    return index_cells(family, block, "least", np.arange(k), _width(k - 1))
-
-
-@block_step
-def index_cells(family: OneTime, block: Block, name: str, names: Ints, width: int) -> Bits:
-    """The bits (rows, width) of what each row's cluster is called, lowest first."""
-    if family.me.deals:
-        return np.empty((0, width), np.uint8)
-    hot, out = block.held[name].bits, np.zeros((len(block.rows), width), np.uint8)
-    for bit in range(width):
-        total = np.bitwise_xor.reduce(hot[np.flatnonzero(names >> bit & 1)], axis=0)
-        out[:, bit] = unpack_rows(total[None], len(block.rows))[0]
-    return out
-
-
-@block_step
-def hand_over_cells(family: OneTime, block: Block, name: str) -> Bits:
-    """One-hot labels (rows, k), to be kept by this party."""
-    if family.me.deals:
-        return np.empty((0, family.problem.clusters), np.uint8)
-    return unpack_rows(block.held[name].bits, len(block.rows)).T
-
-
-@block_step
-def count_cells(family: OneTime, block: Block, name: str) -> Bulk:
-    """[t] (k - 1,): how many rows of this block each cluster but the last has."""
-    return hot_words(family, block, name).sum(axis=1, dtype=np.uint64)
-
-
-@block_step
-def tally_cells(family: OneTime, block: Block, name: str, sets: RowSets) -> Bulk:
-    """[t] (kinds, k - 1): by the kinds of the block's rows."""
-    h, kinds = hot_words(family, block, name), sets.kind_of[block.rows]
-    out = np.zeros((sets.members.shape[1], family.problem.clusters - 1), np.uint64)
-    for kind in () if family.me.deals else np.unique(kinds):
-        out[kind] = h[:, np.flatnonzero(kinds == kind)].sum(axis=1, dtype=np.uint64)
-    return out
-
-
-@block_step
-def sum_cells(family: OneTime, block: Block, name: str, columns: int) -> Bulk:
-    h = hot_words(family, block, name)
-    return block_sums(family.me, block, h, columns, family.problem.clusters, family.sum_width)
-
-
-def hot_words(family: OneTime, block: Block, name: str) -> Bulk:
-    """<H> as [H] (k - 1, numbers), made once for these labels."""
-    hot: Hot = block.held[name]
-    if hot.words is None:
-        hot.words = block_words(family.me, hot.bits, block, family.problem.clusters, family.sum_width)
-    return hot.words

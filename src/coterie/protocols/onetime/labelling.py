@@ -15,16 +15,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.protocols.onetime.bits import ONES, Literal, Terms, bit_products, products_of
+from coterie.protocols.interface import Problem
+from coterie.protocols.onetime.bits import ONES, BitFactor, Terms, bit_products, products_of
 from coterie.protocols.onetime.kernels import masked_difference, select_by_bits
 from coterie.protocols.onetime.sign import signs_of_differences
-from coterie.protocols.onetime.steps import Step, bits, raw_words, words
-from coterie.sharing import Party, open_bits, open_words
+from coterie.randomness.material import Bits, Material, Packed, Unpacked, declared
+from coterie.ring import Bulk
+from coterie.sharing import Party, start_opening
 from coterie.transport import metered
 
-__all__ = ["all_pairs", "bracket", "one_hot", "schedules", "select_words", "tournament"]
+__all__ = ["all_pairs", "bracket", "index_bits", "one_hot", "schedules", "score_width", "select_words", "tournament"]
 
-Words = NDArray[np.uint64]
 #: The most literals that one product takes.
 FAN_IN = 4
 
@@ -48,12 +49,26 @@ class Bracket(NamedTuple):
     left: NDArray[np.int64]
     right: NDArray[np.int64]
     stages: list[Stage]
-    winner: list[Literal | None]
+    winner: list[BitFactor | None]
     groups: list[int]
     first: NDArray[np.int64]
     other: NDArray[np.int64]
     clusters: list[list[int]]
     joined: Stage | None
+
+
+def score_width(problem: Problem) -> int:
+    """w: bits that hold any difference of scores and its sign, a multiple of 4."""
+    return min(-(-(problem.distance_bits + 2) // 4) * 4, 64)
+
+
+def index_bits(clusters: int, called: bool) -> int:
+    """Bits of a label: 0 to k - 1 or, where clusters are `called` something, 0 to k."""
+    return (clusters if called else max(clusters - 1, 0)).bit_length()
+
+
+def schedule_of(problem: Problem) -> tuple[int, ...]:
+    return problem.schedule or tournament(problem.clusters)
 
 
 def tournament(clusters: int) -> tuple[int, ...]:
@@ -91,14 +106,14 @@ def bracket(clusters: int, schedule: tuple[int, ...]) -> tuple[Bracket, ...]:
         members = [list(range(a, min(a + size, len(nodes)))) for a in starts]
         pairs = [(i, j) for group in members for i in group for j in group if i < j]
         number = {pair: t for t, pair in enumerate(pairs)}
-        factors: list[list[Literal]] = [[] for _ in nodes]
+        factors: list[list[BitFactor]] = [[] for _ in nodes]
         for group in members:
             for a in group:
-                factors[a] += [Literal(number[a, j], True) for j in group if j > a]
-                factors[a] += [Literal(number[i, a], False) for i in group if i < a]
+                factors[a] += [BitFactor(number[a, j], True) for j in group if j > a]
+                factors[a] += [BitFactor(number[i, a], False) for i in group if i < a]
         stages, rows = _reduce(factors, len(pairs))
         winner = [own[0] if own else None for own in factors]
-        joined_terms: list[tuple[int, Literal]] = []
+        joined_terms: list[tuple[int, BitFactor]] = []
         for a, own in enumerate(nodes):
             literal = winner[a]
             if literal is not None and len(own) > 1:
@@ -107,7 +122,7 @@ def bracket(clusters: int, schedule: tuple[int, ...]) -> tuple[Bracket, ...]:
         if joined_terms:
             joined_rows = sorted({row for row, _ in joined_terms} | {literal.row for _, literal in joined_terms})
             place = {row: i for i, row in enumerate(joined_rows)}
-            terms = tuple((Literal(place[c]), Literal(place[h.row], h.negated)) for c, h in joined_terms)
+            terms = tuple((BitFactor(place[c]), BitFactor(place[h.row], h.negated)) for c, h in joined_terms)
             joined = Stage(joined_rows, products_of(len(joined_rows), terms))
         levels.append(
             Bracket(
@@ -128,11 +143,11 @@ def bracket(clusters: int, schedule: tuple[int, ...]) -> tuple[Bracket, ...]:
     return tuple(levels)
 
 
-def _reduce(factors: list[list[Literal]], rows: int) -> tuple[list[Stage], int]:
+def _reduce(factors: list[list[BitFactor]], rows: int) -> tuple[list[Stage], int]:
     """Multiply each list of literals, at most four at a time, until one is left; returns the rows there are."""
     stages = []
     while any(len(own) > 1 for own in factors):
-        terms: list[tuple[Literal, ...]] = []
+        terms: list[tuple[BitFactor, ...]] = []
         used = sorted({literal.row for own in factors if len(own) > 1 for literal in own})
         place = {row: i for i, row in enumerate(used)}
         for a, own in enumerate(factors):
@@ -142,15 +157,15 @@ def _reduce(factors: list[list[Literal]], rows: int) -> tuple[list[Stage], int]:
             factors[a] = []
             for piece in range(pieces):
                 part = own[len(own) * piece // pieces : len(own) * (piece + 1) // pieces]
-                factors[a].append(Literal(rows + len(terms)))
-                terms.append(tuple(Literal(place[literal.row], literal.negated) for literal in part))
+                factors[a].append(BitFactor(rows + len(terms)))
+                terms.append(tuple(BitFactor(place[literal.row], literal.negated) for literal in part))
         stages.append(Stage(used, products_of(len(used), tuple(terms))))
         rows += len(terms)
     return stages, rows
 
 
 @metered("Labels")
-def one_hot(me: Party, z: Words | None, clusters: int, numbers: int, width: int, schedule: tuple[int, ...]) -> Words:
+def one_hot(me: Party, z: Bulk | None, clusters: int, numbers: int, width: int, schedule: tuple[int, ...]) -> Bulk:
     """<H> (k, numbers / 64): for each of the numbers, which of its k scores [z] (k, numbers) is least.
 
     A level takes the rounds of the signs (three), one for every stage of products where groups are larger
@@ -177,14 +192,14 @@ def one_hot(me: Party, z: Words | None, clusters: int, numbers: int, width: int,
             products = bit_products(me, rows[stage.rows], per_row, stage.terms, "winners")()
             rows = np.concatenate([rows, products])
 
-        def value(literal: Literal, rows: Words = rows) -> Words:
+        def value(literal: BitFactor, rows: Bulk = rows) -> Bulk:
             return rows[literal.row] ^ lead if literal.negated else rows[literal.row]
 
-        joined: Callable[[], Words] | None = None
+        joined: Callable[[], Bulk] | None = None
         if level.joined is not None:
             both = np.concatenate([rows, hot])
             joined = bit_products(me, both[level.joined.rows], per_row, level.joined.terms, "joined winners")
-        chosen: Callable[[], Words] | None = None
+        chosen: Callable[[], Bulk] | None = None
         if not last:
             picks = np.stack([value(_won(level, a)) for a in level.other])
             chosen = select_words(me, picks, z, level.first, level.other, numbers, width)
@@ -207,21 +222,29 @@ def one_hot(me: Party, z: Words | None, clusters: int, numbers: int, width: int,
     return hot
 
 
-def _won(level: Bracket, node: int) -> Literal:
+def _won(level: Bracket, node: int) -> BitFactor:
     literal = level.winner[node]
     assert literal is not None
     return literal
 
 
+@declared
+def select_material(rows: int, numbers: int, width: int) -> Material:
+    """Masks of the bits and of the differences; the former, and their products, as words."""
+    word = Packed(rows, numbers, width=width)
+    masks = {"rho": Bits(rows, numbers // 64), "m": Unpacked(rows, numbers, width=width)}
+    return Material("select", masks, {"rho words": word, "rho m": word})
+
+
 def select_words(
     me: Party,
-    b: Words | None,
-    nodes: Words | None,
+    b: Bulk | None,
+    nodes: Bulk | None,
     left: NDArray[np.int64],
     right: NDArray[np.int64],
     numbers: int,
     width: int,
-) -> Callable[[], Words]:
+) -> Callable[[], Bulk]:
     """[b z] over Z_2^width for z = node_right - node_left, from bits <b> (pairs, numbers / 64) and [nodes]
     (any, numbers). One round.
 
@@ -232,36 +255,29 @@ def select_words(
     Sends at once; call what is returned to receive and combine.
     """
     rows = len(left)
-    step = Step(
-        me,
-        "select",
-        {"rho": bits(rows, numbers // 64), "m": raw_words(rows, numbers)},
-        {"rho words": words(rows, numbers, width=width), "rho m": words(rows, numbers, width=width)},
-    )
-    rho, m = step.free("rho"), step.free("m")
+    dealt = me.deal(select_material(rows, numbers, width))
+    rho, m = dealt.mask("rho"), dealt.mask("m")
     if me.deals:
         clear = np.unpackbits(rho.view(np.uint8), bitorder="little").reshape(rows, numbers).astype(np.uint64)
-        step.correct("rho words", clear)
-        step.correct("rho m", clear * m)
-        step.send()
+        dealt.bind({"rho words": clear, "rho m": clear * m})
         return lambda: rho[:0]
     assert b is not None
     assert nodes is not None
     mask = np.uint64((1 << width) - 1)
-    receive_bits = open_bits(me, step.masked("rho", b ^ rho))
+    receive_bits = start_opening(me, dealt.masked("rho", b ^ rho))
     blinded = np.empty(rows * numbers, np.uint64)
     masked_difference(nodes, left, right, m.reshape(-1), mask, blinded)
-    receive_words = open_words(me, step.masked("m", blinded), width)
+    receive_words = start_opening(me, dealt.masked("m", blinded))
 
-    def finish() -> Words:
+    def finish() -> Bulk:
         beta, opened = receive_bits(), receive_words()
         out = np.empty(rows * numbers, np.uint64)
         select_by_bits(
             beta.reshape(-1),
             opened,
             m.reshape(-1),
-            step.bound("rho words").reshape(-1),
-            step.bound("rho m").reshape(-1),
+            dealt.bound("rho words").reshape(-1),
+            dealt.bound("rho m").reshape(-1),
             mask,
             np.uint64(me.lead),
             out,

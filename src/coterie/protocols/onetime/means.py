@@ -15,23 +15,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.protocols.numerics import reciprocals
-from coterie.protocols.onetime.bits import Literal, Terms, pack_rows, products_of, unpack_rows
+from coterie.protocols.onetime.bits import BitFactor, Terms, pack_rows, padded, products_of, unpack_rows
 from coterie.protocols.onetime.centers import mask_of
 from coterie.protocols.onetime.kernels import xor_lookup
-from coterie.protocols.onetime.steps import Step, bits, words
-from coterie.ring import Words as WordRing
-from coterie.sharing import Party, Shared, open_bits, open_words
+from coterie.randomness.material import Bits, Material, Packed, declared
+from coterie.ring import Bulk, Words
+from coterie.sharing import Party, Shared, start_opening
 from coterie.transport import metered
 
 __all__ = ["lift", "mean_times_power", "open_places", "reciprocal_table", "table_bits", "truncate"]
 
-Words = NDArray[np.uint64]
-RING = WordRing(64)
+RING = Words(64)
 ONE = np.uint64(1)
 
 
 @lru_cache(maxsize=4)
-def reciprocal_table(rows: int, g: int) -> Words:
+def reciprocal_table(rows: int, g: int) -> Bulk:
     """round(2^g / t) for t = 1..rows, and at 0 the flag bit 2^(g+1); as many entries as the next power of two."""
     size = 1 << table_bits(rows)
     table = np.zeros(size, np.uint64)
@@ -46,7 +45,14 @@ def table_bits(rows: int) -> int:
     return max(6, rows.bit_length())
 
 
-def open_places(me: Party, counts: Shared, rows: int) -> Callable[[Words], Words]:
+@declared
+def places_material(k: int, rows: int) -> Material:
+    """A place for each cluster, and a bit for each place."""
+    m = table_bits(rows)
+    return Material("places", {"s": Packed(k, width=m)}, {"e": Bits(k, (1 << m) // 64)})
+
+
+def open_places(me: Party, counts: Shared, rows: int) -> Callable[[Bulk], Bulk]:
     """XOR shares (k,) of the bits of round(2^g / t_j), the flag of t_j = 0 among them. One round.
 
     1. Dealt: [s_j] uniform modulo 2^m, and <e_v>, v < 2^m, with a 1 at v = s_j only.
@@ -56,28 +62,36 @@ def open_places(me: Party, counts: Shared, rows: int) -> Callable[[Words], Words
     Sends at once; call what is returned with the table Q to receive and look up.
     """
     (k,), m = counts.shape, table_bits(rows)
-    step = Step(me, "places", {"s": words(k, width=m)}, {"e": bits(k, (1 << m) // 64)})
-    s = step.free("s")
+    dealt = me.deal(places_material(k, rows))
+    s = dealt.mask("s")
     if me.deals:
         hot = np.zeros((k, (1 << m) // 64), np.uint64)
         hot[np.arange(k), s >> np.uint64(6)] = ONE << (s & np.uint64(63))
-        step.correct("e", hot)
-        step.send()
+        dealt.bind({"e": hot})
         return lambda _: s[:0]
     mask = np.uint64((1 << m) - 1)
-    receive = open_words(me, step.masked("s", (counts.share + s) & mask), m)
-    e = step.bound("e")
+    receive = start_opening(me, dealt.masked("s", (counts.share + s) & mask))
+    e = dealt.bound("e")
 
-    def finish(table: Words) -> Words:
+    def finish(table: Bulk) -> Bulk:
         c = receive()
         return np.array([xor_lookup(e[j], int(c[j]), table) for j in range(k)], np.uint64)
 
     return finish
 
 
+@declared
+def mean_material(k: int, d: int, g: int, u: int, w: int = 64) -> Material:
+    """Masks of the g + 2 bits looked up, and of the sums; and, as words, their products."""
+    cells, products = Packed(k, d, width=w), Packed(k, d, g + 1, width=w)
+    bound = {"R words": cells, "R top": cells, "rho words": Packed(k, g + 2, width=w)}
+    bound |= {"R rho": products, "R top rho": products, "rho B": cells}
+    return Material("mean", {"rho": Bits(k), "R": Packed(k, d, width=u)}, bound)
+
+
 @metered("Mean")
 def mean_times_power(
-    me: Party, sums: Shared, looked_up: Words | None, old: Shared, g: int, wide: WordRing = RING
+    me: Party, sums: Shared, looked_up: Bulk | None, old: Shared, g: int, wide: Words = RING
 ) -> Shared:
     """[y] (k, d) over Z_2^64 (`wide`), y = T q + 2^g [t = 0] C_old, from [T] over Z_2^u, <q>, <t = 0>. One round.
 
@@ -90,75 +104,65 @@ def mean_times_power(
     """
     (k, d), w = sums.shape, wide.width
     ring = sums.ring
-    assert isinstance(ring, WordRing)
+    assert isinstance(ring, Words)
     u, count = ring.width, g + 2
-    step = Step(
-        me,
-        "mean",
-        {"rho": bits(k), "R": words(k, d, width=u)},
-        {
-            "R words": words(k, d, width=w),
-            "R top": words(k, d, width=w),
-            "rho words": words(k, count, width=w),
-            "R rho": words(k, d, count - 1, width=w),
-            "R top rho": words(k, d, count - 1, width=w),
-            "rho B": words(k, d, width=w),
-        },
-    )
-    rho, r = step.free("rho"), step.free("R")
+    dealt = me.deal(mean_material(k, d, g, u, w))
+    rho, r = dealt.mask("rho"), dealt.mask("R")
     places = np.arange(count, dtype=np.uint64)
     if me.deals:
         clear = (rho[:, None] >> places) & ONE
         top = r >> np.uint64(u - 1)
         quotient = clear[:, None, :-1]
-        step.correct("R words", r)
-        step.correct("R top", top)
-        step.correct("rho words", clear)
-        step.correct("R rho", r[:, :, None] * quotient)
-        step.correct("R top rho", top[:, :, None] * quotient)
-        step.correct("rho B", clear[:, -1:] * mask_of(old).b)
-        step.send()
+        products = {"R rho": r[:, :, None] * quotient, "R top rho": top[:, :, None] * quotient}
+        dealt.bind(
+            {"R words": r, "R top": top, "rho words": clear, "rho B": clear[:, -1:] * mask_of(old).b, **products}
+        )
         return me.hollow(wide, (k, d))
     assert looked_up is not None
     mask = np.uint64((1 << u) - 1)
     offset = np.uint64(1 << (u - 2))
-    receive_bits = open_bits(me, step.masked("rho", looked_up ^ rho))
-    receive_words = open_words(me, step.masked("R", (sums.share + (offset if me.lead else np.uint64(0)) + r) & mask), u)
+    receive_bits = start_opening(me, dealt.masked("rho", looked_up ^ rho))
+    blinded = (sums.share + (offset if me.lead else np.uint64(0)) + r) & mask
+    receive_words = start_opening(me, dealt.masked("R", blinded))
     beta, c = (receive_bits()[:, None] >> places) & ONE, receive_words()
     lead = np.uint64(me.lead)
     sign = ONE - beta - beta  # 1 - 2 beta
     kappa = (sign << places)[:, :-1]
     known = (beta << places)[:, :-1].sum(axis=1, dtype=np.uint64)[:, None]  # sum of 2^b beta_b
-    rho_words = step.bound("rho words")
+    rho_words = dealt.bound("rho words")
     q = lead * known + (kappa * rho_words[:, :-1]).sum(axis=1, dtype=np.uint64)[:, None]
-    r_q = known * step.bound("R words") + (kappa[:, None] * step.bound("R rho")).sum(axis=2, dtype=np.uint64)
-    top_q = known * step.bound("R top") + (kappa[:, None] * step.bound("R top rho")).sum(axis=2, dtype=np.uint64)
+    r_q = known * dealt.bound("R words") + (kappa[:, None] * dealt.bound("R rho")).sum(axis=2, dtype=np.uint64)
+    top_q = known * dealt.bound("R top") + (kappa[:, None] * dealt.bound("R top rho")).sum(axis=2, dtype=np.uint64)
     unwrapped = (ONE - (c >> np.uint64(u - 1))) << np.uint64(u)
     product = (c - offset) * q - r_q + unwrapped * top_q
     flag, flip, kept_mask = beta[:, -1:], sign[:, -1:], mask_of(old)
     f = kept_mask.f
-    kept = flag * (lead * f + kept_mask.b) + flip * (f * rho_words[:, -1:] + step.bound("rho B"))
+    kept = flag * (lead * f + kept_mask.b) + flip * (f * rho_words[:, -1:] + dealt.bound("rho B"))
     return me.shared(wide, wide.reduce(product + (kept << np.uint64(g))))
 
 
-def lift(me: Party, x: Shared, wide: WordRing = RING) -> Shared:
+@declared
+def lift_material(shape: tuple[int, ...], u: int, w: int = 64) -> Material:
+    """A mask of u bits; it and its top bit as words."""
+    word = Packed(*shape, width=w)
+    return Material("lift", {"R": Packed(*shape, width=u)}, {"R words": word, "R top": word})
+
+
+def lift(me: Party, x: Shared, wide: Words = RING) -> Shared:
     """[x] over Z_2^64 (`wide`) from [x] over Z_2^u, for |x| < 2^(u-2). One round; as T in `mean_times_power`."""
     ring, shape = x.ring, x.shape
-    assert isinstance(ring, WordRing)
+    assert isinstance(ring, Words)
     u = ring.width
-    bound = {"R words": words(*shape, width=wide.width), "R top": words(*shape, width=wide.width)}
-    step = Step(me, "lift", {"R": words(*shape, width=u)}, bound)
-    r = step.free("R")
+    dealt = me.deal(lift_material(shape, u, wide.width))
+    r = dealt.mask("R")
     if me.deals:
-        step.correct("R words", r)
-        step.correct("R top", r >> np.uint64(u - 1))
-        step.send()
+        dealt.bind({"R words": r, "R top": r >> np.uint64(u - 1)})
         return me.hollow(wide, shape)
     offset = np.uint64(1 << (u - 2))
     mask = np.uint64((1 << u) - 1)
-    c = open_words(me, step.masked("R", (x.share + (offset if me.lead else np.uint64(0)) + r) & mask), u)()
+    c = start_opening(me, dealt.masked("R", (x.share + (offset if me.lead else np.uint64(0)) + r) & mask))()
     unwrapped = (ONE - (c >> np.uint64(u - 1))) << np.uint64(u) if u < 64 else np.uint64(0)
-    share = unwrapped * step.bound("R top") - step.bound("R words")
+    share = unwrapped * dealt.bound("R top") - dealt.bound("R words")
     return me.shared(wide, wide.reduce(share + (c - offset if me.lead else np.uint64(0))))
 
 
@@ -170,9 +174,21 @@ def borrow_terms(digits: int) -> Terms:
     """
     terms = []
     for l in range(digits):
-        equal = [Literal(digits + m - 1) for m in range(l + 1, digits)]
-        terms.append((Literal(l), *equal))
+        equal = [BitFactor(digits + m - 1) for m in range(l + 1, digits)]
+        terms.append((BitFactor(l), *equal))
     return products_of(2 * digits - 1, tuple(terms))
+
+
+@declared
+def truncation_material(count: int, g: int, w: int = 64) -> Material:
+    """A mask of each number; what is above g of it, its top bit, and a table of 256 bits for each digit below g.
+    Masks of the bits that tell the borrow, and their products as words."""
+    digits = -(-g // 8)
+    terms, word = borrow_terms(digits), Packed(count, width=w)
+    products = Packed(terms.variables + terms.monomials, count, width=w)
+    masks = {"R": word, "masks": Bits(terms.variables, padded(count) // 64)}
+    bound = {"high": word, "top": word, "tables": Bits(count, digits, 4), "products": products}
+    return Material("truncation", masks, bound, rounds=2)
 
 
 @metered("Truncate")
@@ -189,59 +205,47 @@ def truncate(me: Party, x: Shared, g: int) -> Shared:
     if g == 0:
         return x
     count, shape, ring = x.size, x.shape, x.ring
-    assert isinstance(ring, WordRing)
+    assert isinstance(ring, Words)
     w = ring.width
     digits = -(-g // 8)
     terms = borrow_terms(digits)
-    per_row = -(-count // 64)
-    step = Step(
-        me,
-        "truncation",
-        {"R": words(count, width=w), "masks": bits(terms.variables, per_row)},
-        {
-            "high": words(count, width=w),
-            "top": words(count, width=w),
-            "tables": bits(count, digits, 4),
-            "products": words(terms.variables + terms.monomials, count, width=w),
-        },
-    )
-    r, masks = step.free("R"), step.free("masks")
+    per_row = padded(count) // 64
+    dealt = me.deal(truncation_material(count, g, w))
+    r, masks = dealt.mask("R"), dealt.mask("masks")
     low = np.uint64((1 << g) - 1)
     shifts = np.arange(digits, dtype=np.uint64) * np.uint64(8)
     if me.deals:
-        step.correct("high", r >> np.uint64(g))
-        step.correct("top", r >> np.uint64(w - 1))
-        step.correct("tables", _thermometers(((r & low)[:, None] >> shifts) & np.uint64(255)))
+        tables = _thermometers(((r & low)[:, None] >> shifts) & np.uint64(255))
         singles = unpack_rows(masks, count).astype(np.uint64)
         products = [singles[terms.members[m, : terms.degrees[m]]].prod(axis=0) for m in range(terms.monomials)]
-        step.correct("products", np.concatenate([singles, np.array(products, np.uint64).reshape(-1, count)]))
-        step.send()
+        whole = np.concatenate([singles, np.array(products, np.uint64).reshape(-1, count)])
+        dealt.bind({"high": r >> np.uint64(g), "top": r >> np.uint64(w - 1), "tables": tables, "products": whole})
         return me.hollow(ring, shape)
     y = x.reshape(count) + ((1 << (w - 2)) + (1 << (g - 1)))
-    c = open_words(me, step.masked("R", ring.add(y.share, r)), w)()
+    c = start_opening(me, dealt.masked("R", ring.add(y.share, r)))()
     places = ((c & low)[:, None] >> shifts) & np.uint64(255)
-    less, equal = _table_bits(step.bound("tables"), places, np.uint64(me.lead))
+    less, equal = _table_bits(dealt.bound("tables"), places, np.uint64(me.lead))
     rows = np.concatenate([less.T, equal.T[1:]])
-    masked = open_bits(me, step.masked("masks", pack_rows(rows, per_row) ^ masks))()
+    masked = start_opening(me, dealt.masked("masks", pack_rows(rows, per_row) ^ masks))()
     opened = unpack_rows(masked, count).astype(np.uint64)
-    borrow = _fold_words(opened, step.bound("products"), terms, np.uint64(me.lead))
-    wrap = (ONE - (c >> np.uint64(w - 1))) * step.bound("top")
-    share = (wrap << np.uint64(w - g)) - step.bound("high") - borrow
+    borrow = _fold_words(opened, dealt.bound("products"), terms, np.uint64(me.lead))
+    wrap = (ONE - (c >> np.uint64(w - 1))) * dealt.bound("top")
+    share = (wrap << np.uint64(w - g)) - dealt.bound("high") - borrow
     if me.lead:
         share += (c >> np.uint64(g)) - np.uint64(1 << (w - 2 - g))
     return me.shared(ring, ring.reduce(share).reshape(shape))
 
 
-def _thermometers(digits: Words) -> Words:
+def _thermometers(digits: Bulk) -> Bulk:
     """256-bit tables (..., 4 words): bit v is [v < digit]."""
     below = np.arange(256) < digits.astype(np.int64)[..., None]
     return np.packbits(below, axis=-1, bitorder="little").view(np.uint64)
 
 
-def _table_bits(tables: Words, places: Words, lead: np.uint64) -> tuple[Words, Words]:
+def _table_bits(tables: Bulk, places: Bulk, lead: np.uint64) -> tuple[Bulk, Bulk]:
     """G_v and G_(v-1) XOR G_v at the given places (count, digits), with G_(-1) = 1 at P1."""
 
-    def at(v: NDArray[np.int64]) -> Words:
+    def at(v: NDArray[np.int64]) -> Bulk:
         word = np.take_along_axis(tables, (v >> 6)[..., None], axis=-1)[..., 0]
         return (word >> (v & 63).astype(np.uint64)) & ONE
 
@@ -251,7 +255,7 @@ def _table_bits(tables: Words, places: Words, lead: np.uint64) -> tuple[Words, W
     return less, less ^ before
 
 
-def _fold_words(opened: Words, shares: Words, terms: Terms, lead: np.uint64) -> Words:
+def _fold_words(opened: Bulk, shares: Bulk, terms: Terms, lead: np.uint64) -> Bulk:
     """The sum of the terms' products, as words: f[S without i] = D_i f[S] + (1 - 2 D_i) f[S with i]."""
     total = np.zeros(opened.shape[1], np.uint64)
     for t in range(terms.count):

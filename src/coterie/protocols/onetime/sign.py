@@ -9,15 +9,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.protocols.onetime.bits import Terms, bit_products, literals, products_of
+from coterie.protocols.onetime.bits import Terms, bit_factors, bit_products, products_of
 from coterie.protocols.onetime.kernels import lookup, masked_difference, thermometer, words_to_bits
-from coterie.protocols.onetime.steps import Step, bits, raw_words, shorts
-from coterie.sharing import Party, open_words
+from coterie.randomness.material import Bits, Material, Tables, Unpacked, declared
+from coterie.ring import Bulk
+from coterie.sharing import Party, start_opening
 from coterie.transport import metered
 
-__all__ = ["signs_of_differences", "tree_of"]
+__all__ = ["sign_material", "signs_of_differences", "tree_of"]
 
-Words = NDArray[np.uint64]
 FAN_IN = 4
 
 
@@ -63,13 +63,13 @@ def tree_of(digits: int, fan_in: int = FAN_IN) -> list[Level]:
                     rows.append(l)
         variables = [*(("less", l) for l in less), *(("equal", l) for l in equal)]
         place = {variable: row for row, variable in enumerate(variables)}
-        terms = products_of(len(variables), tuple(literals([place[v] for v in term]) for term in wanted))
+        terms = products_of(len(variables), tuple(bit_factors([place[v] for v in term]) for term in wanted))
         levels.append(Level(less, equal, terms, outcome))
         digits = groups
     return levels
 
 
-def combine_digits(me: Party, less: Words | None, equal: Words | None, count: int, digits: int, purpose: str) -> Words:
+def combine_digits(me: Party, less: Bulk | None, equal: Bulk | None, count: int, digits: int, purpose: str) -> Bulk:
     """<is the whole less> from <less> and <equal> of each digit, (digits, count) words; a round a level."""
     for level in tree_of(digits):
         assert level.terms is not None
@@ -91,10 +91,18 @@ def combine_digits(me: Party, less: Words | None, equal: Words | None, count: in
     return np.empty(0, np.uint64) if less is None else less[0]
 
 
+@declared
+def sign_material(pairs: int, numbers: int, width: int) -> Material:
+    """A mask for each difference; a table of 16 bits for each of its digits, and its top bit."""
+    total = pairs * numbers
+    bound = {"tables": Tables(width // 4, total), "msb": Bits(total // 64)}
+    return Material("sign", {"R": Unpacked(total, width=width)}, bound)
+
+
 @metered("Sign")
 def signs_of_differences(
-    me: Party, z: Words | None, left: NDArray[np.int64], right: NDArray[np.int64], numbers: int, width: int
-) -> Words:
+    me: Party, z: Bulk | None, left: NDArray[np.int64], right: NDArray[np.int64], numbers: int, width: int
+) -> Bulk:
     """<z_right < z_left> for each pair of rows of [z] (rows, numbers) over Z_2^width, bits (pairs, numbers / 64).
 
     Differences must lie in -2^(width-1) .. 2^(width-1) - 1; width and numbers are multiples of 4 and of 64.
@@ -111,28 +119,22 @@ def signs_of_differences(
     """
     pairs, per_pair, digits = len(left), numbers // 64, width // 4
     count, total = pairs * per_pair, pairs * numbers
-    step = Step(
-        me,
-        "sign",
-        {"R": raw_words(total)},
-        {"tables": shorts(digits, total), "msb": bits(count)},
-    )
-    r = step.free("R")
+    dealt = me.deal(sign_material(pairs, numbers, width))
+    r = dealt.mask("R")
     if me.deals:
         msb = np.empty(count, np.uint64)
-        thermometer(r, digits, 3, step.target("tables"))
+        thermometer(r, digits, 3, dealt.target("tables"))
         words_to_bits(r, width - 1, msb)
-        step.correct("msb", msb)
-        step.send()
+        dealt.bind({"msb": msb})
         combine_digits(me, None, None, count, digits, "sign tree")
         return np.empty((pairs, 0), np.uint64)
     assert z is not None
     blinded = np.empty(total, np.uint64)
     masked_difference(z, left, right, r, np.uint64((1 << width) - 1), blinded)
-    c = open_words(me, step.masked("R", blinded), width)()
+    c = start_opening(me, dealt.masked("R", blinded))()
     less, equal = np.empty((2, digits, count), np.uint64)
-    lookup(c, step.bound("tables"), digits, 3, np.uint64(me.lead), less, equal)
-    sign = combine_digits(me, less, equal, count, digits, "sign tree") ^ step.bound("msb")
+    lookup(c, dealt.bound("tables"), digits, 3, np.uint64(me.lead), less, equal)
+    sign = combine_digits(me, less, equal, count, digits, "sign tree") ^ dealt.bound("msb")
     if me.lead:
         c_msb = np.empty(count, np.uint64)
         words_to_bits(c, width - 1, c_msb)

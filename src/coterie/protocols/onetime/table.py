@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,11 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.protocols.blocks import Resident, block_step
-from coterie.protocols.interface import Holding, Ints
+from coterie.protocols.interface import Holding, Ints, Problem
 from coterie.protocols.onetime.centers import CenterMask
 from coterie.protocols.onetime.kernels import bits_to_words, two_products, two_sums
-from coterie.protocols.onetime.steps import Step, bits, raw_words, words
-from coterie.sharing import Masked, Party, broadcast_masked, open_bits, open_words, receive_masked
+from coterie.protocols.onetime.means import table_bits
+from coterie.randomness import Masked
+from coterie.randomness.material import Bits, Elements, Material, Packed, Unpacked, declared
+from coterie.ring import Bulk, Words
+from coterie.sharing import Party, broadcast_masked, receive_masked, start_opening
 from coterie.transport import metered
 
 if TYPE_CHECKING:
@@ -28,10 +32,10 @@ __all__ = [
     "blocks_of",
     "blocks_of_rows",
     "enter_cells",
+    "sum_width",
     "words_of_bits",
 ]
 
-Words = NDArray[np.uint64]
 NOTHING = np.empty((0, 0), np.uint64)
 
 
@@ -53,8 +57,8 @@ class Block(Resident):
 class Hot:
     """One-hot labels of a block: <H> (k, numbers / 64) and, once they were counted, [H] as words (k - 1, numbers)."""
 
-    bits: Words
-    words: Words | None = None
+    bits: Bulk
+    words: Bulk | None = None
 
 
 def blocks_of(holding: Holding, parties: int, size: int) -> list[Block]:
@@ -72,7 +76,7 @@ def blocks_of_rows(rows: NDArray[np.int64], holders: tuple[int, ...], size: int,
 
 
 @block_step
-def enter_cells(family: OneTime, block: Block, number: int, holding: Holding) -> Words:
+def enter_cells(family: OneTime, block: Block, number: int, holding: Holding) -> Bulk:
     """Every owner masks its cells with words of the helper's and its own stream, and broadcasts the difference.
 
     1. A: the mask of a cell, from the stream of the helper and the cell's owner.
@@ -91,14 +95,21 @@ def enter_cells(family: OneTime, block: Block, number: int, holding: Holding) ->
         cells = _cells(holding, block, me.rank)
         x = _transposed(own, block)
         x[~cells] = 0
-        e[cells] = x[cells] - data_mask(me, me.rank, number, block, int(cells.sum()))
-        broadcast_masked(me, Masked(e[cells]))
+        hidden = x[cells] - data_mask(me, me.rank, number, block, int(cells.sum()))
+        broadcast_masked(me, Masked(hidden, cells_message(len(hidden))))
+        e[cells] = hidden
     for j in block.holders:
         if j != me.rank:
             cells = _cells(holding, block, j)
             e[cells] = receive_masked(me, j, int(cells.sum()))
     block.held |= {"e": e, "x": x}
     return np.zeros(holding.d, np.uint64) if x is NOTHING else x.sum(axis=1, dtype=np.uint64)
+
+
+@declared
+def cells_message(count: int) -> Elements:
+    """So many masked cells, from their owner to everybody else; and the mask of them."""
+    return Elements(Words(64), count)
 
 
 def _cells(holding: Holding, block: Block, owner: int) -> NDArray[np.bool_]:
@@ -108,19 +119,19 @@ def _cells(holding: Holding, block: Block, owner: int) -> NDArray[np.bool_]:
     return cells
 
 
-def _transposed(own: Ints, block: Block) -> Words:
+def _transposed(own: Ints, block: Block) -> Bulk:
     """A block's own rows as columns (d, numbers), padded with zeros."""
     out = np.zeros((own.shape[1], block.numbers), np.uint64)
     out[:, : len(block.rows)] = own.T.view(np.uint64)
     return out
 
 
-def data_mask(me: Party, owner: int, table: int, block: Block, count: int) -> Words:
+def data_mask(me: Party, owner: int, table: int, block: Block, count: int) -> Bulk:
     """The masks of an owner's cells of a block; its own and the helper's to expand, as often as needed."""
-    return me.streams.lasting(owner, table, block.number).read(8 * count).view(np.uint64)
+    return me.streams.lasting(owner, table, block.number).read(cells_message(count).bytes).view(np.uint64)
 
 
-def _masks(me: Party, block: Block) -> Words:
+def _masks(me: Party, block: Block) -> Bulk:
     """At the helper: A (d, numbers) of a block."""
     number, holding = block.held["table"]
     a = np.zeros((holding.d, block.numbers), np.uint64)
@@ -134,58 +145,80 @@ def _masks(me: Party, block: Block) -> Words:
     return a
 
 
-def block_scores(me: Party, block: Block, mask: CenterMask, width: int) -> Words | None:
+@declared
+def scores_material(k: int, numbers: int, width: int) -> Material:
+    return Material("scores", bound={"AB": Packed(k, numbers, width=width)})
+
+
+def block_scores(me: Party, block: Block, mask: CenterMask, width: int) -> Bulk | None:
     """[M] (k, numbers) modulo 2^width: M_ij = |c_j|^2 - 2 x_i . c_j, which orders as the distance does.
 
     Dealt: [-2 A B^T]. With E = X - A and F = C - B open, an owner has -2 X F^T - 2 E [B]^T + [-2 A B^T], the
     others all but the first term. No communication beyond what masks the centres.
     """
     k = len(mask.b)
-    step = Step(me, "scores", {}, {"AB": words(k, block.numbers, width=width)})
+    dealt = me.deal(scores_material(k, block.numbers, width))
     minus_two = np.uint64(2**64 - 2)
     if me.deals:
         product = np.zeros((k, block.numbers), np.uint64)
         b = mask.b * minus_two
         two_products(NOTHING, b, _masks(me, block), b, product)
-        step.correct("AB", product)
-        step.send()
+        dealt.bind({"AB": product})
         return None
-    z = step.bound("AB")
+    z = dealt.bound("AB")
     two_products(block.held["x"], mask.f * minus_two, block.held["e"], mask.b * minus_two, z)
     z += mask.squares[:, None]
     return z
 
 
+@declared
+def words_material(rows: int, numbers: int, width: int) -> Material:
+    """Masks of bits, and the same as words."""
+    masks, bound = {"rho": Bits(rows, numbers // 64)}, {"rho words": Packed(rows, numbers, width=width)}
+    return Material("bits to words", masks, bound)
+
+
 @metered("BitsToWords")
-def words_of_bits(me: Party, packed: Words, rows: int, numbers: int, width: int) -> Words:
+def words_of_bits(me: Party, packed: Bulk, rows: int, numbers: int, width: int) -> Bulk:
     """[b] (rows, numbers) over Z_2^width from <b>, 64 a word. One round.
 
     Dealt: <rho> uniform, [rho] as words; open b XOR rho; the rest is linear.
     """
-    free, bound = {"rho": bits(rows, numbers // 64)}, {"rho words": words(rows, numbers, width=width)}
-    step = Step(me, "bits to words", free, bound)
-    rho = step.free("rho")
+    dealt = me.deal(words_material(rows, numbers, width))
+    rho = dealt.mask("rho")
     if me.deals:
         clear = np.unpackbits(rho.view(np.uint8), bitorder="little").reshape(rows, numbers)
-        step.correct("rho words", clear.astype(np.uint64))
-        step.send()
+        dealt.bind({"rho words": clear.astype(np.uint64)})
         return np.empty((rows, 0), np.uint64)
-    beta = open_bits(me, step.masked("rho", packed ^ rho))()
+    beta = start_opening(me, dealt.masked("rho", packed ^ rho))()
     out = np.empty((rows, numbers), np.uint64)
     mask = np.uint64((1 << width) - 1)
-    bits_to_words(beta.reshape(-1), step.bound("rho words").reshape(-1), mask, np.uint64(me.lead), out.reshape(-1))
+    bits_to_words(beta.reshape(-1), dealt.bound("rho words").reshape(-1), mask, np.uint64(me.lead), out.reshape(-1))
     return out
 
 
-def block_words(me: Party, hot: Words, block: Block, clusters: int, width: int) -> Words:
+def block_words(me: Party, hot: Bulk, block: Block, clusters: int, width: int) -> Bulk:
     """[H] (k - 1, numbers): all clusters but the last, which follows from them. Padding rows count nothing."""
     out = words_of_bits(me, hot[: clusters - 1], clusters - 1, block.numbers, width)
     out[:, len(block.rows) :] = 0
     return out
 
 
+def sum_width(problem: Problem) -> int:
+    """u: bits that hold the sum of a column over all rows, its sign, and one more; and a place in the table of
+    reciprocals."""
+    rows = problem.rows
+    return max(rows.bit_length() + max(problem.half).bit_length() + 2, table_bits(rows))
+
+
+@declared
+def sums_material(rows: int, d: int, numbers: int, width: int, holders: Sequence[int]) -> Material:
+    masks, bound = {"U": Unpacked(rows, numbers, width=width)}, {"UA": Packed(rows, d, width=width)}
+    return Material("sums", masks, bound, to=holders)
+
+
 @metered("Sums")
-def block_sums(me: Party, block: Block, h: Words, columns: int, clusters: int, width: int) -> Words:
+def block_sums(me: Party, block: Block, h: Bulk, columns: int, clusters: int, width: int) -> Bulk:
     """[T] (k - 1, d) over Z_2^width, the sums of a block's rows by cluster, from [H] (k - 1, numbers). One round.
 
     1. Dealt: [U] uniform, [U^T A].
@@ -193,16 +226,15 @@ def block_sums(me: Party, block: Block, h: Words, columns: int, clusters: int, w
     3. They compute (H - U)^T X in the clear; everybody adds [U]^T E + [U^T A].
     """
     rows, d = clusters - 1, columns
-    step = Step(me, "sums", {"U": raw_words(rows, block.numbers)}, {"UA": words(rows, d, width=width)})
-    u = step.free("U")
+    dealt = me.deal(sums_material(rows, d, block.numbers, width, block.holders))
+    u = dealt.mask("U")
     if me.deals:
         product = np.zeros((rows, d), np.uint64)
         two_sums(NOTHING, u, _masks(me, block), u, product)
-        step.correct("UA", product)
-        step.send()
+        dealt.bind({"UA": product})
         return product[:0]
     mask = np.uint64((1 << width) - 1)
-    opened = open_words(me, step.masked("U", (h - u) & mask), width, block.holders)()
-    total = step.bound("UA")
+    opened = start_opening(me, dealt.masked("U", (h - u) & mask))()
+    total = dealt.bound("UA")
     two_sums(block.held["x"], opened, block.held["e"], u, total)
     return total & mask

@@ -5,22 +5,29 @@ from __future__ import annotations
 import numpy as np
 
 from coterie.protocols.securenn.kernels import any_zero, blinded_comparison
-from coterie.randomness import Dealt
-from coterie.ring import Array, Prime, sample_permutations
-from coterie.sharing import Masked, Party, Shared, send_to_dealer, take_as_dealer, zero_shares
+from coterie.randomness import Dealt, Masked
+from coterie.randomness.material import Elements, Material, declared
+from coterie.ring import Array, Prime, Ring, sample_permutations
+from coterie.sharing import Party, Shared, send_to_dealer, take_as_dealer, zero_shares
 from coterie.transport import metered
 
-__all__ = ["FIELD", "common_bits", "compare_at_helper", "private_compare", "unblinded"]
+__all__ = ["FIELD", "answer_material", "common_bits", "compare_at_helper", "private_compare", "unblinded"]
 
 #: Z_67: a prime above the 64 bits of a word plus two (SecureNN, section 3.2).
 FIELD = Prime(67)
 
 
+@declared
+def comparison_message(count: int, length: int) -> Elements:
+    """What each party tells the helper in so many comparisons of so many bits."""
+    return Elements(FIELD, count, length)
+
+
 @metered("PrivateCompare")
-def private_compare(me: Party, x: Dealt, r: Array, beta: Array, below_zero: Array | None = None) -> None:
+def private_compare(me: Party, dealt: Dealt, x: str, r: Array, beta: Array, below_zero: Array | None = None) -> None:
     """beta XOR [x > r], to the helper (`compare_at_helper`). SecureNN, Algorithm 3, for p parties; one round.
 
-    x: shares over Z_67 of the bits of m numbers, dealt, shape (m, l); r, beta: known to P1..Pp.
+    x: the name of what was dealt, shares over Z_67 of the bits of m numbers, shape (m, l); r, beta: known to P1..Pp.
     `below_zero` marks entries where r stands for -1, so that x > r always.
 
     1. w_i = x_i XOR r_i.
@@ -35,7 +42,8 @@ def private_compare(me: Party, x: Dealt, r: Array, beta: Array, below_zero: Arra
     Sees: P0 uniform shares of l values that are uniform and non-zero, but for one zero in a uniform place
     where the answer is 1. A simulator makes that from the answer, which beta hides. P1..Pp see nothing.
     """
-    count, length = x.shape
+    bits = dealt.bound(x)
+    count, length = bits.shape
     mode = beta.copy()
     mode[(beta == 1) & (r == (1 << length) - 1)] = 2
     if below_zero is not None:
@@ -44,17 +52,23 @@ def private_compare(me: Party, x: Dealt, r: Array, beta: Array, below_zero: Arra
     order = common_permutations(me, count, length)
     zero = zero_shares(me, FIELD, (count, length), "PrivateCompare")
     message = np.empty((count, length), np.uint8)
-    blinded_comparison(x.take(), r, mode, scalars, order, zero, int(me.lead), FIELD.q, message)
-    send_to_dealer(me, Masked(message))
+    blinded_comparison(bits, r, mode, scalars, order, zero, int(me.lead), FIELD.q, message)
+    send_to_dealer(me, Masked(message, comparison_message(count, length)))
 
 
 @metered("PrivateCompare")
-def compare_at_helper(me: Party, x: Dealt) -> Array:
+def compare_at_helper(me: Party, count: int, length: int) -> Array:
     """The helper's side of PrivateCompare, step 4: 1 where there is a zero."""
-    messages = np.stack(take_as_dealer(me, np.uint8, x.shape))
-    answer = np.empty(x.shape[0], np.uint8)
+    messages = np.stack(take_as_dealer(me, comparison_message(count, length)))
+    answer = np.empty(count, np.uint8)
     any_zero(messages, FIELD.q, answer)
     return answer
+
+
+@declared
+def answer_material(purpose: str, ring: Ring, count: int) -> Material:
+    """The answers to so many comparisons, as the helper found them, or XOR what it knows."""
+    return Material(f"the answer in {purpose}", bound={"answer": Elements(ring, count)}, answer=True)
 
 
 def common_bits(me: Party, count: int, purpose: str) -> Array:

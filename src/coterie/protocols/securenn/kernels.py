@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from coterie.ring.kernels import Bytes, Words, read_only
+from coterie.ring.kernels import Bulk, Bytes, read_only
 
 __all__ = ["any_zero", "blinded_comparison"]
 
@@ -19,7 +19,7 @@ _bytes1, _bytes2, _bytes3 = (read_only(types.uint8, dimensions) for dimensions i
     nogil=True,
 )
 def blinded_comparison(
-    x: Bytes, r: Words, mode: Bytes, scalars: Bytes, order: Bytes, zero: Bytes, lead: int, q: int, out: Bytes
+    x: Bytes, r: Bulk, mode: Bytes, scalars: Bytes, order: Bytes, zero: Bytes, lead: int, q: int, out: Bytes
 ) -> None:
     """One party's message to the helper in PrivateCompare (SecureNN, Algorithm 3, lines 2-13).
 

@@ -6,13 +6,16 @@ import numpy as np
 
 from coterie.protocols.securenn.compare import (
     FIELD,
+    answer_material,
     common_bits,
     compare_at_helper,
     private_compare,
     unblinded,
 )
+from coterie.randomness import Masked
+from coterie.randomness.material import BitsOver, Elements, Material
 from coterie.ring import Array, OddWords, Words
-from coterie.sharing import Masked, Party, Shared, open_masked, send_to_dealer, take_as_dealer
+from coterie.sharing import Party, Shared, open_masked, send_to_dealer, take_as_dealer
 from coterie.transport import metered
 
 __all__ = ["compute_msb", "drelu", "negative", "share_convert"]
@@ -35,29 +38,29 @@ def share_convert(me: Party, x: Shared) -> Shared:
     """
     words = x.ring
     assert isinstance(words, Words)
-    odd, (count,) = OddWords(words.width), x.shape
+    odd, (count,), message = OddWords(words.width), x.shape, Elements(words, x.size)
+    bound = {"delta": Elements(odd, count), "x~": BitsOver(FIELD, count, odd.width)}
+    wrapped = Material("ShareConvert", bound=bound, answer=True)
     if me.deals:
-        x_masked, delta_value = _sum_and_wraps(words, take_as_dealer(me, words.dtype, (count,)))
-        bits = me.dealt.bit_shares_of(FIELD, count, words.width, "bits of x~", lambda: x_masked, answer=True)
-        me.dealt.shares_of(odd, (count,), "delta", lambda: delta_value, answer=True)
-        answer = compare_at_helper(me, bits)
-        me.dealt.shares_of(odd, (count,), "eta", lambda: answer.astype(np.uint64), answer=True)
+        x_masked, delta = _sum_and_wraps(words, take_as_dealer(me, message))
+        me.deal(wrapped).bind({"delta": delta, "x~": x_masked})
+        answer = compare_at_helper(me, count, words.width)
+        me.deal(answer_material("ShareConvert", odd, count)).bind({"answer": answer.astype(np.uint64)})
         return me.hollow(odd, x.shape)
     r_shares = words.sample(me.streams.common("ShareConvert r"), (me.world.p, count))
     r, alpha = _sum_and_wraps(words, list(r_shares))
     r_own = r_shares[me.rank - 1]
     masked = words.add(x.share, r_own)
     wraps = (masked < r_own).astype(np.uint64)  # beta_j
-    send_to_dealer(me, Masked(masked))
-    bits = me.dealt.bit_shares_of(FIELD, count, words.width, "bits of x~", answer=True)
-    delta = me.dealt.shares_of(odd, (count,), "delta", answer=True)
+    send_to_dealer(me, Masked(masked, message))
+    dealt = me.deal(wrapped)
     beta = common_bits(me, count, "ShareConvert")
-    private_compare(me, bits, words.sub(r, words.encode(1)), beta, below_zero=r == 0)
-    blinded = me.dealt.shares_of(odd, (count,), "eta", answer=True).take()
+    private_compare(me, dealt, "x~", words.sub(r, words.encode(1)), beta, below_zero=r == 0)
+    blinded = me.deal(answer_material("ShareConvert", odd, count)).bound("answer")  # eta''
     # eta' = 1 - (eta'' XOR beta): eta'' where beta = 1, else 1 - eta''
     complement = odd.sub(np.full(count, np.uint64(me.lead)), blinded)
     eta = np.where(beta == 1, blinded, complement)
-    theta = odd.sub(odd.add(wraps, delta.take()), eta)
+    theta = odd.sub(odd.add(wraps, dealt.bound("delta")), eta)
     if me.lead:
         theta = odd.sub(theta, alpha)
     own = np.where(x.share == np.uint64(odd.modulus), np.uint64(0), x.share)
@@ -90,17 +93,18 @@ def compute_msb(me: Party, a: Shared) -> Shared:
     odd, (count,) = a.ring, a.shape
     assert isinstance(odd, OddWords)
     words = Words(odd.width)
-    mask = me.dealt.uniform(odd, (count,), "ComputeMSB mask")  # x = -mask, so that 2a + x = 2a - mask
-    bits = me.dealt.bit_shares_of(FIELD, count, odd.width, "bits of x", lambda: odd.neg(mask.value))
+    bound = {"x": BitsOver(FIELD, count, odd.width)}
+    dealt = me.deal(Material("ComputeMSB", {"mask": Elements(odd, count)}, bound))  # x = -mask
     if me.deals:
-        answer = compare_at_helper(me, bits)
-        x_0 = odd.neg(mask.value) & np.uint64(1)
-        me.dealt.shares_of(words, (count,), "MSB", lambda: answer ^ x_0, answer=True)
+        x = odd.neg(dealt.mask("mask"))
+        dealt.bind({"x": x})
+        answer = compare_at_helper(me, count, odd.width)
+        me.deal(answer_material("ComputeMSB", words, count)).bind({"answer": answer ^ (x & np.uint64(1))})
         return me.hollow(words, a.shape)
-    (r,) = open_masked(me, (a + a, mask))
+    (r,) = open_masked(me, dealt, mask=a + a)  # 2a + x = 2a - mask
     beta = common_bits(me, count, "ComputeMSB")
-    private_compare(me, bits, r, beta)
-    blinded = me.taken(me.dealt.shares_of(words, (count,), "MSB", answer=True))
+    private_compare(me, dealt, "x", r, beta)
+    blinded = me.shared(words, me.deal(answer_material("ComputeMSB", words, count)).bound("answer"))
     return unblinded(blinded, beta ^ (r & np.uint64(1)))
 
 

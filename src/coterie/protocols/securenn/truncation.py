@@ -6,11 +6,13 @@ import numpy as np
 
 from coterie.protocols.securenn.compare import (
     FIELD,
+    answer_material,
     common_bits,
     compare_at_helper,
     private_compare,
     unblinded,
 )
+from coterie.randomness.material import BitsOver, Elements, Material
 from coterie.ring import Words
 from coterie.sharing import Party, Shared, open_masked
 from coterie.transport import metered
@@ -34,24 +36,23 @@ def truncate(me: Party, x: Shared, g: int) -> Shared:
     """
     if g == 0:
         return x
-    words, shape, flat = x.ring, x.shape, (x.size,)
+    words, shape, count = x.ring, x.shape, x.size
     assert isinstance(words, Words)
     w, low = words.width, np.uint64((1 << g) - 1)
-    mask = me.dealt.uniform(words, flat, "truncation mask")  # R = -mask, so that y + R = y - mask
-    high = me.dealt.shares_of(words, flat, "R >> g", lambda: words.neg(mask.value) >> np.uint64(g))
-    top = me.dealt.shares_of(words, flat, "R >> w-1", lambda: words.neg(mask.value) >> np.uint64(w - 1))
-    bits = me.dealt.bit_shares_of(FIELD, x.size, g, "R mod 2^g", lambda: words.neg(mask.value) & low)
+    bound = {"high": Elements(words, count), "top": Elements(words, count), "low": BitsOver(FIELD, count, g)}
+    dealt = me.deal(Material("truncation", {"mask": Elements(words, count)}, bound))  # R = -mask
     if me.deals:
-        answer = compare_at_helper(me, bits)
-        me.dealt.shares_of(words, flat, "borrow", lambda: answer.astype(np.uint64), answer=True)
+        r = words.neg(dealt.mask("mask"))
+        dealt.bind({"high": r >> np.uint64(g), "top": r >> np.uint64(w - 1), "low": r & low})
+        answer = compare_at_helper(me, count, g)
+        me.deal(answer_material("truncation", words, count)).bind({"answer": answer.astype(np.uint64)})
         return me.hollow(words, shape)
-    y = x.reshape(x.size) + ((1 << (w - 2)) + (1 << (g - 1)))
-    (c,) = open_masked(me, (y, mask))
-    beta = common_bits(me, x.size, "truncation")
-    private_compare(me, bits, c & low, beta)
-    borrow = unblinded(me.taken(me.dealt.shares_of(words, flat, "borrow", answer=True)), beta)
-    wrap = me.taken(top) * (1 - (c >> np.uint64(w - 1)).astype(np.int64))
-    result = (
-        -me.taken(high) - borrow + wrap * (1 << (w - g)) + ((c >> np.uint64(g)).astype(np.int64) - (1 << (w - 2 - g)))
-    )
-    return result.reshape(*shape)
+    y = x.reshape(count) + ((1 << (w - 2)) + (1 << (g - 1)))
+    (c,) = open_masked(me, dealt, mask=y)  # y + R = y - mask
+    beta = common_bits(me, count, "truncation")
+    private_compare(me, dealt, "low", c & low, beta)
+    blinded = me.deal(answer_material("truncation", words, count)).bound("answer")
+    borrow = unblinded(me.shared(words, blinded), beta)
+    wrap = me.shared(words, dealt.bound("top")) * (1 - (c >> np.uint64(w - 1)).astype(np.int64))
+    high = (c >> np.uint64(g)).astype(np.int64) - (1 << (w - 2 - g)) - me.shared(words, dealt.bound("high"))
+    return (high - borrow + wrap * (1 << (w - g))).reshape(*shape)

@@ -1,0 +1,237 @@
+"""What a step needs and opens, declared once: the dealer deals by it, openings are checked by it, forecasts add it up.
+
+A step's *material* has two kinds of pieces. *Masks* are uniform; each hides one value, which is then opened: so they
+are also the list of what the step opens. *Bound* pieces add up to something that the dealer computes.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, reduce
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.errors import ProtocolError
+from coterie.ring import Array, Prime, Ring, Words
+from coterie.ring.kernels import bits_minus
+from coterie.ring.moduli import ByteSource
+from coterie.ring.packing import add_packed, pack, pack_difference, packed_bytes, unpack, wire_size
+
+__all__ = [
+    "Bits",
+    "BitsOver",
+    "Elements",
+    "Material",
+    "Packed",
+    "Piece",
+    "Pieces",
+    "Raw",
+    "Tables",
+    "Unpacked",
+    "declared",
+]
+
+Raw = NDArray[np.uint8]
+NONE: Mapping[str, Piece] = {}
+
+
+class Piece(ABC):
+    """Shares of one array: how they are stored as bytes, add up, and travel.
+
+    `bytes`: of a share, in a stream and in a correction. `wire`: of the frame that opens a value which it masks.
+    `plain`: any bytes are a uniform share.
+    """
+
+    plain = True
+
+    def __init__(self, shape: tuple[int, ...], size: int) -> None:
+        self.shape, self.count, self.bytes, self.wire = shape, math.prod(shape), size, size
+
+    def draw(self, source: ByteSource) -> Raw:
+        """A uniform share."""
+        return source.read(self.bytes)
+
+    @abstractmethod
+    def total(self, shares: list[Raw]) -> Array:
+        """What shares add up to; a share itself, if there is one."""
+
+    @abstractmethod
+    def correct(self, value: Array, others: list[Raw], out: Raw) -> None:
+        """Into `out`, which may be one of the others, the share that makes all of them add up to the value."""
+
+    def pack(self, masked: Array) -> Array:
+        """What is sent of a masked share."""
+        return masked
+
+    @abstractmethod
+    def add(self, total: Array, received: Array) -> Array:
+        """The sum with what somebody else has sent of a masked share."""
+
+
+class Packed(Piece):
+    """Over Z_2^w, in as few bytes as words of w bits need."""
+
+    def __init__(self, *shape: int, width: int) -> None:
+        super().__init__(shape, packed_bytes(math.prod(shape), width))
+        self.size, self.modulo = wire_size(width), np.uint64((1 << width) - 1)
+
+    def total(self, shares: list[Raw]) -> Array:
+        out = np.empty(self.count, np.uint64)
+        unpack(out, shares[0], self.size, self.modulo)
+        for share in shares[1:]:
+            add_packed(out, share, self.size, self.modulo)
+        return out.reshape(self.shape)
+
+    def correct(self, value: Array, others: list[Raw], out: Raw) -> None:
+        rest = self.total(others).reshape(-1)
+        pack_difference(np.ascontiguousarray(value).reshape(-1), rest, self.modulo, self.size, out)
+
+    def pack(self, masked: Array) -> Array:
+        packed = np.empty(self.wire, np.uint8)
+        packed[self.count * self.size :] = 0
+        pack(masked.reshape(-1), self.size, packed)
+        return packed
+
+    def add(self, total: Array, received: Array) -> Array:
+        """Into the total, which was packed and not sent."""
+        flat = total.reshape(-1)
+        add_packed(flat, received, self.size, self.modulo)
+        return flat.reshape(total.shape)
+
+
+class Unpacked(Packed):
+    """As `Packed`, for masks in bulk: words of 64 bits as the stream gives them, cut to w bits by the kernel that masks
+    with them."""
+
+    def __init__(self, *shape: int, width: int) -> None:
+        super().__init__(*shape, width=width)
+        self.bytes = 8 * self.count
+
+    def total(self, shares: list[Raw]) -> Array:
+        return reduce(np.add, [share.view(np.uint64).reshape(self.shape) for share in shares])
+
+    def correct(self, value: Array, others: list[Raw], out: Raw) -> None:  # noqa: ARG002
+        raise ProtocolError("unpacked words are masks, and add up to nothing else")
+
+
+class Bits(Piece):
+    """XOR shares of bits, 64 a word."""
+
+    dtype: type[np.unsignedinteger] = np.uint64
+
+    def __init__(self, *shape: int) -> None:
+        super().__init__(shape, packed_bytes(math.prod(shape), 8 * np.dtype(self.dtype).itemsize))
+
+    def view(self, share: Raw) -> Array:
+        return share.view(self.dtype)[: self.count].reshape(self.shape)
+
+    def total(self, shares: list[Raw]) -> Array:
+        return reduce(np.bitwise_xor, map(self.view, shares))
+
+    def correct(self, value: Array, others: list[Raw], out: Raw) -> None:
+        self.view(out)[...] = value ^ self.total(others)
+
+    def add(self, total: Array, received: Array) -> Array:
+        return total ^ received
+
+
+class Tables(Bits):
+    """XOR shares of tables of 16 bits."""
+
+    dtype = np.uint16
+
+
+class Elements(Piece):
+    """Over any ring, as it stores its elements."""
+
+    def __init__(self, ring: Ring, *shape: int) -> None:
+        super().__init__(shape, math.prod(shape) * ring.dtype.itemsize)
+        self.ring, self.plain = ring, isinstance(ring, Words)
+
+    def draw(self, source: ByteSource) -> Raw:
+        return self.ring.sample(source, (self.count,)).view(np.uint8)
+
+    def view(self, share: Raw) -> Array:
+        own = share.view(self.ring.dtype).reshape(self.shape)
+        return self.ring.reduce(own) if isinstance(self.ring, Words) else own
+
+    def total(self, shares: list[Raw]) -> Array:
+        return reduce(self.ring.add, map(self.view, shares))
+
+    def correct(self, value: Array, others: list[Raw], out: Raw) -> None:
+        out.view(self.ring.dtype).reshape(self.shape)[...] = self.ring.sub(value, self.total(others))
+
+    def add(self, total: Array, received: Array) -> Array:
+        return self.ring.add(total, received)
+
+
+class BitsOver(Elements):
+    """Over a field, the bits of words (count,), lowest first: the value is given by the words."""
+
+    ring: Prime
+
+    def correct(self, value: Array, others: list[Raw], out: Raw) -> None:
+        shares = np.stack(others).reshape(len(others), *self.shape)
+        bits_minus(value, shares, self.ring.q, out.reshape(self.shape))
+
+
+class Pieces(dict[str, Piece]):
+    """Pieces of one kind by name, one behind the other in a run of bytes, each on a multiple of 8."""
+
+    def __init__(self, kind: str, pieces: Mapping[str, Piece]) -> None:
+        super().__init__(pieces)
+        self.kind, self.bytes, self.places = kind, 0, {}
+        for name, piece in pieces.items():
+            start = -(-self.bytes // 8) * 8
+            self.bytes = start + piece.bytes
+            self.places[name] = slice(start, self.bytes)
+        self.plain = all(piece.plain for piece in pieces.values())
+
+    def __missing__(self, name: str) -> Piece:
+        raise ProtocolError(f"{name} is no {self.kind}")
+
+    def cut(self, name: str, runs: list[Raw]) -> tuple[Piece, list[Raw]]:
+        """A piece, and the bytes of it in each of the runs."""
+        return self[name], [run[self.places[name]] for run in runs]
+
+    def draw(self, source: ByteSource) -> Raw:
+        """A uniform share of all of them."""
+        if self.plain:
+            return source.read(self.bytes)
+        out = np.zeros(self.bytes, np.uint8)
+        for name, piece in self.items():
+            out[self.places[name]] = piece.draw(source)
+        return out
+
+
+class Material:
+    """The declaration of one step: what is dealt for it, and what it opens under which mask.
+
+    `to`: the ranks that masked values are opened to; None: all who serve. `rounds`: that these openings take.
+    `answer`: the dealer deals in answer to what it was sent, so that somebody waits for it.
+    """
+
+    def __init__(
+        self,
+        purpose: str,
+        masks: Mapping[str, Piece] = NONE,
+        bound: Mapping[str, Piece] = NONE,
+        *,
+        to: Sequence[int] | None = None,
+        rounds: int = 1,
+        answer: bool = False,
+    ) -> None:
+        self.purpose, self.to, self.rounds, self.answer = purpose, to, rounds, answer
+        self.masks, self.bound = Pieces(f"mask of {purpose}", masks), Pieces(f"bound piece of {purpose}", bound)
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def declared(function: F) -> F:
+    """A function of public sizes that makes a declaration, which is kept: it is asked for again and again."""
+    return cast(F, lru_cache(1024)(function))
