@@ -31,6 +31,7 @@ __all__ = [
     "block_words",
     "blocks_of",
     "blocks_of_rows",
+    "data_masks",
     "enter_cells",
     "sum_width",
     "words_of_bits",
@@ -131,7 +132,7 @@ def data_mask(me: Party, owner: int, table: int, block: Block, count: int) -> Bu
     return me.streams.lasting(owner, table, block.number).read(cells_message(count).bytes).view(np.uint64)
 
 
-def _masks(me: Party, block: Block) -> Bulk:
+def data_masks(me: Party, block: Block) -> Bulk:
     """At the helper: A (d, numbers) of a block."""
     number, holding = block.held["table"]
     a = np.zeros((holding.d, block.numbers), np.uint64)
@@ -162,7 +163,7 @@ def block_scores(me: Party, block: Block, mask: CenterMask, width: int) -> Bulk 
     if me.deals:
         product = np.zeros((k, block.numbers), np.uint64)
         b = mask.b * minus_two
-        two_products(NOTHING, b, _masks(me, block), b, product)
+        two_products(NOTHING, b, data_masks(me, block), b, product)
         dealt.bind({"AB": product})
         return None
     z = dealt.bound("AB")
@@ -230,7 +231,7 @@ def block_sums(me: Party, block: Block, h: Bulk, columns: int, clusters: int, wi
     u = dealt.mask("U")
     if me.deals:
         product = np.zeros((rows, d), np.uint64)
-        two_sums(NOTHING, u, _masks(me, block), u, product)
+        two_sums(NOTHING, u, data_masks(me, block), u, product)
         dealt.bind({"UA": product})
         return product[:0]
     mask = np.uint64((1 << width) - 1)
