@@ -206,8 +206,8 @@ ITEMS: tuple[Item, ...] = (
     Item(what="columns", kind="public", when="before", to=EVERYBODY,
          sentence="The names of the columns and their agreed ranges."),
     Item(what="options", kind="public", when="before", to=EVERYBODY,
-         sentence="All options, and the public random numbers that draw the rows to start from: of these, with k-means++ "
-         "the first one's number is public, otherwise all are, and never what they hold."),
+         sentence="All options, and the public random numbers that draw the rows to start from. With k-means++ the "
+         "number of the first of these rows is public, otherwise the numbers of all are; never what the rows hold."),
     Item(what="messages", kind="public", when="iteration", to=(*EVERYBODY, "network"),
          sentence="How many iterations the run takes, and when and how much everybody sends."),
     Item(what="participants", kind="public", when="before", to=EVERYBODY,

@@ -29,8 +29,8 @@ Contribution = Literal["least", "none-or-least", "off"]
 
 
 class Task(msgspec.Struct, frozen=True):
-    """Public, and the same at every role. `starts`: per restart the k row numbers that the centres start
-    from; `seeds`: per restart a public seed of k-means++, which finds them in secret. Both are empty where `centers_given`
+    """Public, and the same at every role. `starts`: per restart the k row numbers that the centres start from.
+    `seeds`: per restart a public seed of k-means++, which draws them in secret. Both are empty where `centers_given`
     (k x d, encoded) says it instead, or where rows are only labelled.
     `least`, `contribution`, `coalition`: what a cluster must pass to be opened (`rules.py`); of one that does not
     nothing is opened, and its rows are labelled by the nearest open centre. `grid`: per column, to which power of two

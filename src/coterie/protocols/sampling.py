@@ -61,7 +61,7 @@ def trials(clusters: int) -> int:
 
 
 def public_draws(seed: bytes, rows: int, clusters: int) -> tuple[int, Ints]:
-    """From a public seed, the first row, and two random numbers for each further centre and candidate: (k - 1, L, 2)."""
+    """From a public seed, the first row, and for each further centre and candidate two numbers (k - 1, L, 2)."""
     shape = (clusters - 1, trials(clusters), 2)
     stream = hashlib.shake_256(b"coterie start" + seed).digest(16 + 4 * math.prod(shape))
     first = int.from_bytes(stream[:16], "little") % rows

@@ -106,7 +106,7 @@ def keep_cells(family: OneTime, block: Block, best: Shared, sampling: Sampling) 
 
 @declared
 def spread_material(count: int, groups: int, columns: int, numbers: int, size: int, width: int) -> Material:
-    """Masks of the one-hot words and of D; their products, and those with the masks of the data, by place in a group."""
+    """Masks of the one-hot words and of D; their products, and those with the data's masks, by place in a group."""
     masks = {"V": Elements(Words(64), count, groups), "M": Unpacked(numbers, width=width)}
     return Material("spread", masks, {"VA": Packed(count, columns + 1, size, width=64)})
 
