@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from coterie.clustering.spread import Spread
 from coterie.clustering.task import Task
 from coterie.protocols import Family
 from coterie.protocols.interface import Ints
@@ -19,7 +20,13 @@ STOP = "everybody must know whether to go on"
 
 
 def shk_means(
-    family: Family, task: Task, rows: Secret, centers: Shared, done: int, iterated: Callable[[int, Shared], None]
+    family: Family,
+    task: Task,
+    rows: Secret,
+    spread: Spread,
+    centers: Shared,
+    done: int,
+    iterated: Callable[[int, Shared], None],
 ) -> tuple[Shared, Secret, Secret, int]:
     """Centres, the labels that they are the means of, labels for those centres, and the number of iterations, from the
     given start or, where so many iterations are `done`, from the centres they led to. `iterated` is told of each that
@@ -28,8 +35,8 @@ def shk_means(
     The paper labels (line 2) at the top of the loop and tests (line 9) at its end. Here the labels are
     made at the end, while the test runs beside them: then they belong to the final centres when the loop stops.
     """
-    me = family.me
-    made = labels = family.label(rows, centers, counted=True)
+    me, weights = family.me, spread.weights
+    made = labels = family.label(rows, centers, counted=True, weights=weights)
     labels.settle()
     me.channel.mark_iteration()
     iteration = done
@@ -37,9 +44,9 @@ def shk_means(
         me.ledger.iteration = iteration
         me.streams.begin(me.streams.phase + 1)
         old, made, centers = centers, labels, new_centers(family, task, rows, labels, centers)
-        labels, stop = family.label(rows, centers, counted=True), False
+        labels, stop = family.label(rows, centers, counted=True, weights=weights), False
         if iteration < task.max_iter:
-            stop = family.open_stop_bit(family.movement(old, centers), task.threshold, STOP)
+            stop = family.open_stop_bit(family.movement(old, centers, weights) - spread.tolerated, 0, STOP)
         labels.settle()
         me.channel.mark_iteration()
         if stop:

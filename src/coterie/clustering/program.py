@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,9 @@ from coterie.clustering.rules import (
     rounded_sizes,
     rules_of,
     small_clusters,
+    weighted_inertia_shift,
 )
+from coterie.clustering.spread import Spread, measure_spread
 from coterie.clustering.task import Outcome, Point, Task, Watch
 from coterie.clustering.vertical import svk_means
 from coterie.errors import ProtocolError
@@ -74,6 +77,7 @@ class _Run:
         self.family, self.task, self.own, self.watch, self.rules = family, task, own, watch, rules
         self.me, self.n, self.k, self.d = family.me, task.layout.n, task.clusters, task.layout.d
         self.rows = family.table(own, task.layout)
+        self.spread = measure_spread(family, task, own)
         self.opened_starts = [list(start) for start in task.starts]
 
     def restart(self, point: Point, best: _Found | None) -> tuple[_Found, int]:
@@ -94,7 +98,9 @@ class _Run:
         def iterated(iteration: int, centers: Shared) -> None:
             self.watch.iterated(lambda: self._point(point, iteration, self._held(centers), best))
 
-        centers, made, labels, n_iter = shk_means(family, task, self.rows, centers, point.iteration, iterated)
+        centers, made, labels, n_iter = shk_means(
+            family, task, self.rows, self.spread, centers, point.iteration, iterated
+        )
         counted = None if self.rules is None else family.tally(made, self.rules.sets)
         return _Found(centers, labels, counted), n_iter
 
@@ -115,7 +121,7 @@ class _Run:
             held = None if centers is None else {"own": centers.view(np.uint64)}
             self.watch.iterated(lambda: self._point(point, iteration, held, best))
 
-        centers, n_iter = svk_means(self.family, self.task, own, centers, point.iteration, iterated)
+        centers, n_iter = svk_means(self.family, self.task, own, self.spread, centers, point.iteration, iterated)
         if centers is not None:
             whole = np.zeros((self.k, self.d), np.int64)
             whole[:, columns] = centers
@@ -124,7 +130,8 @@ class _Run:
 
     def _seed(self, start: int) -> tuple[Shared, Shared]:
         """Centres by k-means++, and the numbers of their rows."""
-        return self.family.seed(self.rows, *public_draws(self.task.seeds[start], self.n, self.k))
+        draws = public_draws(self.task.seeds[start], self.n, self.k)
+        return self.family.seed(self.rows, *draws, weights=self.spread.weights)
 
     def _open_start(self, start: int) -> Ints | None:
         """SVK-means works in the clear, so the rows that it starts from are opened to those who hold them."""
@@ -162,7 +169,9 @@ class _Run:
         return _Found(centers, None, made)
 
     def _labels_of(self, found: _Found) -> Secret:
-        return self.family.label(self.rows, found.centers) if found.labels is None else found.labels
+        if found.labels is not None:
+            return found.labels
+        return self.family.label(self.rows, found.centers, weights=self.spread.weights)
 
     # -- restarts ----------------------------------------------------------------------------------------
 
@@ -206,7 +215,11 @@ class _Run:
 
     def _objective(self, found: _Found) -> Shared:
         sums, counts = self.family.sums(self.rows, self._labels_of(found))
-        return self.family.objective(sums, counts, found.centers)
+        weights, squares = self.spread.weights, self.spread.squares
+        if weights is None or squares is None:
+            return self.family.objective(sums, counts, found.centers)
+        within = self.family.scatter_within(sums, counts, found.centers, squares)
+        return self.family.weighted_total(within, weights)
 
     # -- results -----------------------------------------------------------------------------------------
 
@@ -225,6 +238,9 @@ class _Run:
         out.kept = {"centers": kept} if self.rules is not None else {"centers": kept, "labels": labels}
         if task.centers == "revealed":
             open_centers(family, task, centers, slots, out)
+        if self.spread.weights is not None:
+            out.kept["weights"] = self.spread.weights
+            self._open_scales(self.spread, out)
         open_labels(family, task, labels, called, out)
         if self.rules is not None and task.sizes == "rounded":
             self._open_sizes(labels, self.rules, slots, out)
@@ -243,7 +259,9 @@ class _Run:
         if found.made is None:
             raise ProtocolError("nobody has counted the clusters that the centres were made of")
         centers = round_to_grid(family, task.grid, found.centers)
-        labels = family.label(self.rows, centers, counted=True) if task.grid else self._labels_of(found)
+        labels = self._labels_of(found)
+        if task.grid:
+            labels = family.label(self.rows, centers, counted=True, weights=self.spread.weights)
         few = small_clusters(family, rules, found.made, family.tally(labels, rules.sets))
         if few is None:
             return centers[list(range(self.k))], list(range(self.k))
@@ -261,61 +279,104 @@ class _Run:
             out.sizes = np.zeros(self.k, np.int64)
             out.sizes[slots[:count]] = rules.least * opened
 
+    def _open_scales(self, spread: Spread, out: Outcome) -> None:
+        """Which columns are capped and, where that is agreed on, the weights of all."""
+        family, owners = self.family, self.me.world.owners
+        assert spread.weights is not None
+        assert spread.capped is not None
+        capped = family.open(spread.capped, owners, "capped columns", RESULT)
+        out.capped = None if capped is None else capped.astype(np.bool_)
+        if self.task.scales == "revealed" and self.task.centers == "revealed":
+            opened = family.open(spread.weights, owners, "scales", RESULT)
+            out.scales = None if opened is None else opened[0]
+
     def _open_inertia(self, labels: Secret, centers: Shared, out: Outcome) -> None:
         """The sum over all rows of the squared distance to the centre they are labelled by.
 
         Where output rules hold, in multiples of a public step. Rows and columns may lie with anybody: what is cut off
         is added up first."""
         task, family = self.task, self.family
+        if self.spread.weights is not None:
+            self._open_weighted_inertia(self.spread, labels, centers, out)
+            return
         if task.centers == "revealed" and self.rules is None:
-            total = open_wide(self.me, self._own_inertia(out), "inertia", RESULT)
+            total = open_wide(self.me, _exact_sum(self._own_inertia(out)), "inertia", RESULT)
             out.inertia = None if total is None else task.encoding.squared(total)
             return
         shift = inertia_shift(family.problem, task.grid)
         if task.centers == "revealed":
-            rounded = self._shifted(self._own_inertia(out), shift)
+            rounded = self._shifted([_exact_sum(self._own_inertia(out))], shift)
         else:
             fine = family.problem.objective_shift
             sums, counts = family.sums(self.rows, labels)
             known = int(not out.all_closed)
             objective = family.objective(sums * known, counts * known, centers)
-            rounded = family.truncate(objective + self._shifted(self._own_squares(out), fine), shift - fine)
+            squares = [_exact_sum(self._own_squares(out))]
+            rounded = family.truncate(objective + self._shifted(squares, fine), shift - fine)
         opened = family.open(rounded, self.me.world.owners, "inertia", RESULT)
         if opened is not None and not out.all_closed:
             out.inertia = task.encoding.squared(int(opened[0]), shift)
 
-    def _shifted(self, part: int | None, shift: int) -> Shared:
-        """The sum of what the parties hold, in multiples of 2^shift, rounded to the nearest."""
-        high = low = None
-        if part is not None:
-            high, low = (np.array([word], np.int64) for word in divmod(part, 1 << shift))
-        return self.family.enter(high, (1,)) + self.family.truncate(self.family.enter(low, (1,)), shift)
+    def _open_weighted_inertia(self, spread: Spread, labels: Secret, centers: Shared, out: Outcome) -> None:
+        """As `_open_inertia`, column by column, and then weighted; in units of standardised data."""
+        task, family = self.task, self.family
+        assert spread.weights is not None
+        assert spread.squares is not None
+        known = int(not out.all_closed)
+        if task.centers == "revealed":
+            parts = [_exact_sum(column) for column in self._own_inertia(out).T]
+            total = self._shifted(parts, family.problem.weighted_shift)
+            weighted = family.product(total.reshape(1, self.d), spread.weights).sum(1)
+        else:
+            sums, counts = family.sums(self.rows, labels)
+            within = family.scatter_within(sums, counts, centers, spread.squares)
+            weighted = family.weighted_total(within * known, spread.weights)
+        rough = weighted_inertia_shift(family.problem) if self.rules is not None else 0
+        opened = family.open(family.truncate(weighted, rough), self.me.world.owners, "inertia", RESULT)
+        if opened is not None and known:
+            assert task.metric is not None
+            scale = task.metric.scale(self.n, max(family.problem.half))
+            shift = rough + family.problem.weighted_shift - scale
+            out.inertia = math.ldexp(int(opened[0]) * self.n, shift)
 
-    def _own_inertia(self, out: Outcome) -> int:
-        """The squared distances of own cells to the centres that this party has learnt; exact."""
+    def _shifted(self, parts: list[int] | None, shift: int) -> Shared:
+        """The sums (m,) of what the parties hold, in multiples of 2^shift, rounded to the nearest."""
+        high, low = zip(*(divmod(part, 1 << shift) for part in parts), strict=True)
+        words = [np.array(half, np.int64) if self.me.owns else None for half in (high, low)]
+        upper, lower = (self.family.enter(half, (len(parts),)) for half in words)
+        return upper + self.family.truncate(lower, shift)
+
+    def _own_inertia(self, out: Outcome) -> Ints:
+        """The squared distances of own cells to the centres that this party has learnt (rows, d); exact."""
         if self.own is None or out.rows is None or out.labels is None or out.centers is None:
-            return 0
+            return np.zeros((0, self.d), np.int64)
         known = out.labels >= 0
         rows = np.flatnonzero(out.rows)[known]
         held = self.task.layout.own_cells(self.me.rank)[rows]
         centers = np.zeros((self.k, self.d), np.int64)
         centers[:, out.center_columns] = out.centers
         difference = np.where(held, self.own[rows] - centers[out.labels[known]], 0)
-        return _exact_sum(difference * difference)
+        return np.asarray(difference * difference)
 
-    def _own_squares(self, out: Outcome) -> int:
+    def _own_squares(self, out: Outcome) -> Ints:
         """The squares of own cells, of rows that have a label."""
         if self.own is None or out.rows is None or out.labels is None:
-            return 0
+            return np.zeros((0, self.d), np.int64)
         own = self.own[np.flatnonzero(out.rows)[out.labels >= 0]]  # of other rows it holds no cells
-        return _exact_sum(own * own)
+        return np.asarray(own * own)
 
 
 def predict(
-    family: Family, task: Task, block: Ints | None, centers: Shared, closed: NDArray[np.bool_] | None = None
+    family: Family,
+    task: Task,
+    block: Ints | None,
+    centers: Shared,
+    closed: NDArray[np.bool_] | None = None,
+    weights: Shared | None = None,
 ) -> Outcome:
     """Label new rows that are shared like the data; each party learns the labels of its own rows. `closed`: which
-    clusters have no centre of their own, where `task.least` says that there may be such; None at the helper."""
+    clusters have no centre of their own, where `task.least` says that there may be such; None at the helper.
+    `weights` (1, d) of columns, where they were standardised."""
     family.begin()
     allow(family.me, task, "predict")
     own = None if block is None else task.layout.place(family.me.rank, block)
@@ -327,7 +388,7 @@ def predict(
         slots = _open_first(closed)
         centers = centers[slots]
         called = _called(slots, bool(closed.all()))
-    labels = family.label(rows, centers)
+    labels = family.label(rows, centers, weights=weights)
     out = Outcome(kept={"labels": labels})
     open_labels(family, task, labels, called, out)
     return out

@@ -34,6 +34,7 @@ __all__ = [
     "size_bits",
     "small_clusters",
     "strictest",
+    "weighted_inertia_shift",
 ]
 
 SMALL = "clusters that do not pass the output rules stay closed"
@@ -41,6 +42,8 @@ SMALL = "clusters that do not pass the output rules stay closed"
 MOST_COALITIONS = 1024
 #: The largest grid of the inertia, as a power of two: what truncation takes.
 MOST_INERTIA_SHIFT = 56
+#: Bits of the inertia that are opened where columns are standardised, and so a step of it is not public.
+INERTIA_BITS = 12
 
 
 @dataclass(frozen=True)
@@ -174,6 +177,13 @@ def inertia_shift(problem: Problem, grid: tuple[int, ...]) -> int:
         step = problem.rows * sum(4**s for s in grid if s) // 4
         shift = max(shift, min(step.bit_length() - 1, MOST_INERTIA_SHIFT))
     return shift
+
+
+def weighted_inertia_shift(problem: Problem) -> int:
+    """As `inertia_shift`, where columns are standardised: of the most that it can be, so many bits are opened."""
+    assert problem.metric is not None
+    scale = problem.metric.scale(problem.rows, max(problem.half))
+    return max(0, scale + problem.columns.bit_length() - problem.weighted_shift - INERTIA_BITS)
 
 
 def size_bits(rows: int, least: int) -> int:

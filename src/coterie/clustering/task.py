@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from coterie.clustering.layout import Layout
 from coterie.protocols import Problem
 from coterie.protocols.interface import Ints
+from coterie.protocols.metric import Metric
 from coterie.ring import FixedPoint
 from coterie.sharing import Disclosure, Secret
 from coterie.transport import Traffic
@@ -34,7 +35,7 @@ class Task(msgspec.Struct, frozen=True):
     (k x d, encoded) says it instead, or where rows are only labelled.
     `least`, `contribution`, `coalition`: what a cluster must pass to be opened (`rules.py`); of one that does not
     nothing is opened, and its rows are labelled by the nearest open centre. `grid`: per column, to which power of two
-    opened centres are rounded. `sizes`: whether rounded sizes of open clusters are opened."""
+    opened centres are rounded. `metric`: columns are weighted by their spread; `scales`: whether that is opened. `sizes`: whether rounded sizes of open clusters are opened."""
 
     protocol: str
     clusters: int
@@ -51,6 +52,8 @@ class Task(msgspec.Struct, frozen=True):
     least: int = 1
     contribution: Contribution = "least"
     coalition: int = 1
+    metric: Metric | None = None
+    scales: Literal["revealed", "secret"] = "revealed"
     grid: tuple[int, ...] = ()
     sizes: Literal["secret", "rounded"] = "secret"
     block_rows: int = 1 << 14
@@ -60,7 +63,7 @@ class Task(msgspec.Struct, frozen=True):
     @property
     def problem(self) -> Problem:
         half = tuple(int(h) for h in self.encoding.half)
-        return Problem(self.layout.n, self.clusters, half, self.block_rows, self.schedule)
+        return Problem(self.layout.n, self.clusters, half, self.block_rows, self.schedule, self.metric)
 
     @property
     def restarts(self) -> int:
@@ -69,8 +72,10 @@ class Task(msgspec.Struct, frozen=True):
 
     @property
     def threshold(self) -> int:
-        """The total squared movement at which to stop, in encoded units."""
-        return min(math.floor(math.ldexp(self.tol, 2 * self.encoding.f)), (1 << 61) - 1)
+        """With a metric: the total weighted movement at which to stop. Standardised columns have a variance of 1."""
+        assert self.metric is not None
+        scale = self.metric.scale(self.layout.n, max(self.problem.half))
+        return min(math.floor(math.ldexp(self.tol / self.layout.n, scale)), (1 << 61) - 1)
 
 
 class Point(msgspec.Struct):
@@ -102,7 +107,8 @@ class Watch:
 class Outcome(msgspec.Struct):
     """What one role knows at the end. Whole numbers are encoded; `rows` and `columns` say which labels
     and which columns of the centres are this role's to know. `kept` are its shares. `start_rows`: per restart, the rows
-    that the centres started from, where they are known."""
+    that the centres started from, where they are known. `scales`: the columns' weights; `capped`: the columns that vary
+    too little to weigh as much as they should."""
 
     n_iter: int = 0
     center_columns: list[int] = []
@@ -116,6 +122,8 @@ class Outcome(msgspec.Struct):
     traffic: Traffic | None = None
     suppressed: NDArray[np.bool_] | None = None
     sizes: Ints | None = None
+    scales: Ints | None = None
+    capped: NDArray[np.bool_] | None = None
     start_rows: list[list[int]] = []
 
     @property

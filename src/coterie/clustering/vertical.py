@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from coterie.clustering.horizontal import STOP
+from coterie.clustering.spread import Spread
 from coterie.clustering.task import Task
 from coterie.protocols import Family
 from coterie.protocols.interface import Ints
@@ -24,6 +25,7 @@ def svk_means(
     family: Family,
     task: Task,
     own: Ints | None,
+    spread: Spread,
     centers: Ints | None,
     done: int,
     iterated: Callable[[int, Ints | None], None],
@@ -47,7 +49,7 @@ def svk_means(
             old, centers = centers, local_means(own, labels, centers)
             moved = ((old - centers) ** 2).sum().reshape(1)
         stop = iteration < task.max_iter and family.open_stop_bit(
-            family.enter(moved, (1,)), task.threshold, STOP
+            family.enter(moved, (1,)) - spread.tolerated, 0, STOP
         )  # line 10
         me.channel.mark_iteration()
         if stop:

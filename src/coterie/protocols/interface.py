@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.protocols.cost import Costs
+from coterie.protocols.metric import Metric
 from coterie.ring import Ring, Words
 from coterie.sharing import Party, Secret, Shared, permit
 from coterie.transport import Metered, World
@@ -35,7 +36,8 @@ class Problem(msgspec.Struct, frozen=True):
     """The public size of a problem, in encoded whole numbers.
 
     `half`: the largest magnitude of an entry of each column. `block_rows`: how many rows are labelled
-    at a time. `schedule`: how comparisons are arranged, the sizes of groups level by level.
+    at a time. `schedule`: how comparisons are arranged, the sizes of groups level by level. `metric`: whether columns
+    are weighted in secret.
     """
 
     rows: int
@@ -43,6 +45,7 @@ class Problem(msgspec.Struct, frozen=True):
     half: tuple[int, ...]
     block_rows: int = 1 << 14
     schedule: tuple[int, ...] = ()
+    metric: Metric | None = None
 
     @property
     def columns(self) -> int:
@@ -50,7 +53,9 @@ class Problem(msgspec.Struct, frozen=True):
 
     @property
     def distance_bits(self) -> int:
-        """Bits of the largest squared distance between two points in range."""
+        """Bits of the largest squared distance between two points in range, weighted where there is a metric."""
+        if self.metric is not None:
+            return self.metric.distance_bits(self.rows, self.half)
         return (4 * sum(h * h for h in self.half)).bit_length()
 
     @property
@@ -62,6 +67,12 @@ class Problem(msgspec.Struct, frozen=True):
     def objective_shift(self) -> int:
         """How many low bits the sum of all squared distances drops to stay below 2^61."""
         return max(0, self.distance_bits + self.rows.bit_length() + 1 - 61)
+
+    @property
+    def weighted_shift(self) -> int:
+        """How many low bits a column's share of a weighted objective drops for the sum to stay below 2^61."""
+        assert self.metric is not None
+        return max(0, self.metric.scale(self.rows, max(self.half)) + self.columns.bit_length() + 2 - 61)
 
     def quotient_steps(self, bits: int) -> Ints:
         """Per column the width of a quotient's step, such that 2^bits of them span -half..half and a

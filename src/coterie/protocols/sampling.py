@@ -20,16 +20,21 @@ __all__ = ["DRAW_BITS", "Sampling", "plus_plus", "public_draws", "trials"]
 
 #: Bits of a public random number that a draw takes.
 DRAW_BITS = 20
+#: Bits that a weight keeps at least: for drawing rows, a rough one will do.
+LEFT_OF_WEIGHT = 3
 #: Products of these numbers with sums of distances stay below 2 to this power.
 PRODUCT_BITS = 61
 
 
 class Sampling(msgspec.Struct, frozen=True):
-    """`size`: rows of a group, a power of two. `group_shift`, `row_shift`: how many low bits the distances of a group,
-    and of a row, drop before they are multiplied with a random number."""
+    """`size`: rows of a group, a power of two. `bits`: of the largest distance. `weight_shift`: how many low bits the
+    weights of columns drop first, where columns are weighted. `group_shift`, `row_shift`: how many the distances of a
+    group, and of a row, drop before they are multiplied with a random number."""
 
     rows: int
     size: int
+    bits: int
+    weight_shift: int
     group_shift: int
     row_shift: int
 
@@ -37,13 +42,18 @@ class Sampling(msgspec.Struct, frozen=True):
     def of(cls, problem: Problem) -> Sampling:
         """Groups of about the root of n rows, but of no more than such that the sum of their distances fits."""
         n, bits = problem.rows, problem.distance_bits
-        size = max(16, 1 << n.bit_length() // 2)
+        size, weight_shift = max(16, 1 << n.bit_length() // 2), 0
+        if problem.metric is not None:
+            weight_shift = min(
+                max(0, bits + size.bit_length() - PRODUCT_BITS), problem.metric.mantissa - LEFT_OF_WEIGHT
+            )
+            bits -= weight_shift
         while size > 1 and bits + size.bit_length() > PRODUCT_BITS:
             size //= 2
         groups = -(-n // size)
         row_shift = max(0, bits + size.bit_length() + DRAW_BITS - PRODUCT_BITS)
         group_shift = max(0, bits + size.bit_length() + groups.bit_length() + DRAW_BITS - PRODUCT_BITS)
-        return cls(n, size, group_shift, row_shift)
+        return cls(n, size, bits, weight_shift, group_shift, row_shift)
 
     @property
     def groups(self) -> int:
@@ -69,17 +79,18 @@ def public_draws(seed: bytes, rows: int, clusters: int) -> tuple[int, Ints]:
     return first, numbers.astype(np.int64).reshape(shape)
 
 
-def plus_plus(sampling: Sampling, table: Ints, first: int, numbers: Ints) -> list[int]:
-    """The rows that are drawn, in the clear: what `seeding.py` does in secret, bit for bit.
+def plus_plus(sampling: Sampling, table: Ints, first: int, numbers: Ints, weights: Ints | None = None) -> list[int]:
+    """The rows that are drawn, in the clear: what `seeding.py` does in secret, bit for bit. `weights` of columns (d,).
 
     Of the candidates for a centre the one stays that leaves the least distances to the closest centre, in groups
     rounded; the first of several.
     """
-    chosen, nearest = [first], _distances(table, table[first])
+    rough = np.ones(table.shape[1], np.int64) if weights is None else weights >> sampling.weight_shift
+    chosen, nearest = [first], _distances(table, table[first], rough)
     weights = _of_groups(sampling, nearest)
     for pairs in numbers:
         rows = [_draw(sampling, weights, nearest, int(u), int(v)) for u, v in pairs]
-        candidates = [np.minimum(nearest, _distances(table, table[row])) for row in rows]
+        candidates = [np.minimum(nearest, _distances(table, table[row], rough)) for row in rows]
         left = [_of_groups(sampling, one) for one in candidates]
         best = int(np.argmin([one.sum() for one in left]))
         nearest, weights = candidates[best], left[best]
@@ -87,9 +98,9 @@ def plus_plus(sampling: Sampling, table: Ints, first: int, numbers: Ints) -> lis
     return chosen
 
 
-def _distances(table: Ints, center: Ints) -> Ints:
+def _distances(table: Ints, center: Ints, weights: Ints) -> Ints:
     difference = table - center
-    return np.asarray(np.einsum("il,il->i", difference, difference))
+    return np.asarray(np.einsum("il,il,l->i", difference, difference, weights))
 
 
 def _of_groups(sampling: Sampling, nearest: Ints) -> Ints:

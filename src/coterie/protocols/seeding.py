@@ -13,15 +13,16 @@ from typing import Any
 import numpy as np
 
 from coterie.protocols.blocks import Resident, Table, block_step
-from coterie.protocols.interface import Ints, Primitives
+from coterie.protocols.interface import Ints
 from coterie.protocols.sampling import DRAW_BITS, Sampling
+from coterie.protocols.scaling import Scaling, weighed_scores
 from coterie.sharing import Shared, concatenate, stack, total
 from coterie.transport import metered
 
 __all__ = ["Seeding"]
 
 
-class Seeding(Primitives):
+class Seeding(Scaling):
     """Shapes: n rows, d columns, k clusters, L candidates for a centre, G groups of s rows."""
 
     @abstractmethod
@@ -34,21 +35,24 @@ class Seeding(Primitives):
     def one_hot_least(self, values: Shared) -> Shared: ...
 
     @metered("KMeans++")
-    def seed(self, rows: Table, first: int, numbers: Ints) -> tuple[Shared, Shared]:
+    def seed(self, rows: Table, first: int, numbers: Ints, weights: Shared | None = None) -> tuple[Shared, Shared]:
         """Centres to start from (k, d), and the numbers of their rows (k,), both secret but for the first.
 
-        `numbers` (k - 1, L, 2): public, random. Nothing is opened.
+        `numbers` (k - 1, L, 2): public, random. `weights` (1, d) of columns. Nothing is opened.
 
         1. D_i: the squared distance of row i to the first centre.
         2. For each further centre: draw L candidates by D. For each, the least of D_i and the distance to it, added
            up. The candidate with the least total stays, with its distances.
         """
         sampling = Sampling.of(self.problem)
+        if weights is not None:
+            weights = self._floor(weights, sampling.weight_shift)
+            self.weigh_squares(rows, weights, sampling)
         centers, at = [self.pick(rows, [first])], [self.public(np.array([first]))]
-        weights = self._weights(sampling, self.measure(rows, centers[0], sampling))[0]
+        mass = self._mass(sampling, self.measure(rows, centers[0], sampling, weights))[0]
         for j, pairs in enumerate(numbers):
-            candidates, places = self.draw(rows, weights, pairs, sampling)
-            left = self._weights(sampling, self.consider(rows, candidates, sampling))
+            candidates, places = self.draw(rows, mass, pairs, sampling)
+            left = self._mass(sampling, self.consider(rows, candidates, sampling, weights))
             best = self.to_words(self.one_hot_least(left.sum(1)[None, :]))
             if j < len(numbers) - 1:
                 self.keep(rows, best, sampling)
@@ -56,22 +60,25 @@ class Seeding(Primitives):
             d = candidates.shape[1]
             centers.append(chosen[:, :d])
             at.append(chosen[:, d])
-            weights = chosen[0, d + 1 :]
+            mass = chosen[0, d + 1 :]
         return concatenate(centers), concatenate(at)
 
-    def _weights(self, sampling: Sampling, sums: Shared) -> Shared:
+    def _floor(self, x: Shared, g: int) -> Shared:
+        return self.truncate(x - (1 << g >> 1), g)
+
+    def _mass(self, sampling: Sampling, sums: Shared) -> Shared:
         """Of the groups (any, G), from the sums of their distances: rounded to fit, and never 0."""
         return self.truncate(self.widen(sums), sampling.group_shift) + 1
 
-    def draw(self, rows: Table, weights: Shared, pairs: Ints, sampling: Sampling) -> tuple[Shared, Shared]:
-        """L rows (L, d) and their numbers (L,), by the weights of groups (G,) and the distances of rows. `pairs`
+    def draw(self, rows: Table, mass: Shared, pairs: Ints, sampling: Sampling) -> tuple[Shared, Shared]:
+        """L rows (L, d) and their numbers (L,), by the mass of groups (G,) and the distances of rows. `pairs`
         (L, 2): public random numbers.
 
         A group is found by the first of them, a row of it by the second (`_places`). In between, one product with the
         group's one-hot [e] brings out what the group holds, distances and rows, and nobody knows whose they are.
         """
         size, last = sampling.size, sampling.groups - 1
-        groups = self._places(stack([weights] * len(pairs)), pairs[:, 0])
+        groups = self._places(stack([mass] * len(pairs)), pairs[:, 0])
         held = self.spread(rows, groups, sampling)  # (L, 1 + d, s)
         beyond = (np.arange(size) >= sampling.in_last).astype(np.int64)
         real = 1 - groups[:, last:] * beyond
@@ -82,29 +89,36 @@ class Seeding(Primitives):
         numbers = (groups * (np.arange(last + 1) * size)).sum(1) + (hot * np.arange(size)).sum(1)
         return row, numbers
 
-    def _places(self, weights: Shared, numbers: Ints) -> Shared:
-        """One-hot words (L, m): the first place up to which more than u / 2^20 of the total weight lies.
+    def _places(self, mass: Shared, numbers: Ints) -> Shared:
+        """One-hot words (L, m): the first place up to which more than u / 2^20 of the total mass lies.
 
-        <u W < 2^20 P_j> for the weights P_j up to each place and their total W: 0 before the place, 1 from there on,
+        <u W < 2^20 P_j> for the mass P_j up to each place and the total W: 0 before the place, 1 from there on,
         and always 1 at the last. No division, and the total stays secret.
         """
-        upto = weights.running()
-        total, count = upto[:, -1:], weights.shape[1]
+        upto = mass.running()
+        total, count = upto[:, -1:], mass.shape[1]
         if count == 1:
-            return self.public(np.ones(weights.shape, np.int64))
+            return self.public(np.ones(mass.shape, np.int64))
         below = self.is_negative(total * numbers[:, None] - upto[:, :-1] * (1 << DRAW_BITS))
         here = self.to_words(below)
         return concatenate([here[:, :1], here[:, 1:] - here[:, :-1], 1 - here[:, -1:]], axis=1)
 
     # -- for every row: what a family may do faster --------------------------------------------------------
 
-    def measure(self, rows: Table, center: Shared, sampling: Sampling) -> Shared:
-        """Keep D, the squared distances of all rows to a centre (1, d), with the blocks. Their sums by group (1, G)."""
-        return self._by_group(measure_rows, rows, sampling, center)
+    def weigh_squares(self, rows: Table, weights: Shared, sampling: Sampling) -> None:  # noqa: ARG002
+        """Keep the weighted squares |x|^2 of all rows with the blocks."""
+        self.on_blocks(weigh_rows, rows.blocks, weights)()
 
-    def consider(self, rows: Table, candidates: Shared, sampling: Sampling) -> Shared:
+    def measure(self, rows: Table, center: Shared, sampling: Sampling, weights: Shared | None = None) -> Shared:
+        """Keep D, the squared distances of all rows to a centre (1, d), with the blocks. Their sums by group (1, G)."""
+        return self._by_group(measure_rows, rows, sampling, center, *self._weighed(center, weights))
+
+    def consider(self, rows: Table, candidates: Shared, sampling: Sampling, weights: Shared | None = None) -> Shared:
         """For each candidate (L, d), keep the lesser of D and the distance to it. Their sums by group (L, G)."""
-        return self._by_group(consider_rows, rows, sampling, candidates)
+        return self._by_group(consider_rows, rows, sampling, candidates, *self._weighed(candidates, weights))
+
+    def _weighed(self, centers: Shared, weights: Shared | None) -> tuple[Shared | None, Shared | None]:
+        return (None, None) if weights is None else self.weigh(centers, weights)
 
     def keep(self, rows: Table, best: Shared, sampling: Sampling) -> None:  # noqa: ARG002
         """D of the candidate that is chosen, by one-hot words (1, L)."""
@@ -115,9 +129,9 @@ class Seeding(Primitives):
         found = self.on_blocks(spread_rows, rows.blocks, groups, sampling)()
         return total(found)
 
-    def _by_group(self, step: Callable[..., Any], rows: Table, sampling: Sampling, given: Any) -> Shared:
+    def _by_group(self, step: Callable[..., Any], rows: Table, sampling: Sampling, *given: Any) -> Shared:
         """What a step on blocks has added up by the groups of its rows, of all blocks together (any, G)."""
-        found = self.on_blocks(step, rows.blocks, given, sampling)()
+        found = self.on_blocks(step, rows.blocks, sampling, *given)()
         at = np.concatenate([np.unique(block.rows // sampling.size) for block in rows.blocks])
         return concatenate(found, axis=1).placed(at, sampling.groups)
 
@@ -129,18 +143,36 @@ def by_group(block: Resident, values: Shared, sampling: Sampling) -> Shared:
 
 
 @block_step
-def measure_rows(family: Any, block: Resident, center: Shared, sampling: Sampling) -> Shared:
-    block.held["nearest"] = nearest = family.mat_dist(block.held["rows"], center).transpose()
+def weigh_rows(family: Any, block: Resident, weights: Shared) -> None:
+    squares = family.square(block.held["rows"]).transpose()
+    block.held["squares"] = family.matrix_product(weights, squares)
+
+
+@block_step
+def measure_rows(
+    family: Any, block: Resident, sampling: Sampling, center: Shared, weighed: Shared | None, squares: Shared | None
+) -> Shared:
+    block.held["nearest"] = nearest = _distances(family, block, center, weighed, squares)
     return by_group(block, nearest, sampling)
 
 
 @block_step
-def consider_rows(family: Any, block: Resident, candidates: Shared, sampling: Sampling) -> Shared:
-    distances = family.mat_dist(block.held["rows"], candidates).transpose()
+def consider_rows(
+    family: Any, block: Resident, sampling: Sampling, candidates: Shared, weighed: Shared | None, squares: Shared | None
+) -> Shared:
+    distances = _distances(family, block, candidates, weighed, squares)
     nearest = concatenate([block.held["nearest"]] * candidates.shape[0])
     closer = family.is_negative(distances - nearest)
     block.held["candidates"] = least = family.select(closer, nearest, distances)
     return by_group(block, least, sampling)
+
+
+def _distances(family: Any, block: Resident, centers: Shared, weighed: Shared | None, squares: Shared | None) -> Shared:
+    """The squared distances of a block's rows to each centre (L, rows)."""
+    if weighed is None or squares is None:
+        distances: Shared = family.mat_dist(block.held["rows"], centers).transpose()
+        return distances
+    return weighed_scores(family, block, weighed, squares).transpose() + block.held["squares"]
 
 
 @block_step

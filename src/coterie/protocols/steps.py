@@ -15,6 +15,7 @@ from coterie.errors import ProtocolError
 from coterie.protocols.blocks import STEPS, Labels, Resident, Table, block_step, cut, labels_of, step_name, table_of
 from coterie.protocols.interface import Holding, Ints, RowSets
 from coterie.protocols.numerics import QUOTIENT_BITS, reciprocals
+from coterie.protocols.scaling import weighed_scores
 from coterie.protocols.seeding import Seeding
 from coterie.sharing import Secret, Shared, concatenate, shared, stack, total
 from coterie.transport import metered
@@ -65,13 +66,23 @@ class Family(Seeding):
 
     # -- labels ------------------------------------------------------------------------------------------
 
-    def label(self, rows: Secret, centers: Shared, counted: bool = False) -> Labels:  # noqa: ARG002
-        """One-hot labels (n, k), as bits: the closest centre, the lowest index where several are. They may still be
-        under way when this returns: whatever uses them waits for them. `counted`: sums will be made of them, which a
-        family may prepare at once."""
+    def label(
+        self,
+        rows: Secret,
+        centers: Shared,
+        counted: bool = False,  # noqa: ARG002
+        weights: Shared | None = None,
+    ) -> Labels:
+        """One-hot labels (n, k), as bits: the closest centre, the lowest index where several are; `weights` (1, d) of
+        the columns' squared distances. They may still be under way when this returns: whatever uses them waits for
+        them. `counted`: sums will be made of them, which a family may prepare at once."""
         table = table_of(rows)
         name = table.name_labels()
-        return Labels(table, name, self.on_blocks(label_rows, table.blocks, name, centers))
+        if weights is None or centers.shape[0] == 1:
+            wait = self.on_blocks(label_rows, table.blocks, name, centers)
+        else:
+            wait = self.on_blocks(label_rows_weighed, table.blocks, name, *self.weigh(centers, weights))
+        return Labels(table, name, wait)
 
     def arg_min(self, values: Shared) -> Secret:
         """The index of the least entry of each row (n,), the lowest where several are."""
@@ -254,9 +265,13 @@ class Family(Seeding):
 
     # -- comparing ---------------------------------------------------------------------------------------
 
-    def movement(self, old: Shared, new: Shared) -> Shared:
+    def movement(self, old: Shared, new: Shared, weights: Shared | None = None) -> Shared:
         """The total squared distance between old and new centres, a scalar (1,)."""
-        moved = self.square(old - new)
+        if weights is None:
+            moved = self.square(old - new)
+        else:
+            before, after = self.weigh(old, weights), self.weigh(new, weights)
+            moved = self.product(new - old, after.centers - before.centers)
         return moved.reshape(1, moved.size).sum(1)
 
     def at_most(self, values: Shared, threshold: int) -> Shared:
@@ -277,6 +292,19 @@ class Family(Seeding):
         left = concatenate([cut[: sums.size] * -2, cut[sums.size :]])
         product = self.product(left, concatenate([centers.reshape(centers.size), self.widen(counts)]))
         return product.reshape(1, product.size).sum(1)
+
+    def scatter_within(self, sums: Shared, counts: Shared, centers: Shared, squares: Shared) -> Shared:
+        """In each column (d,), the sum over rows of the squared distance to their centre: Q + sum_j c (t c - 2 T), with
+        the `squares` [Q] (d,) of all rows."""
+        k, d = centers.shape
+        sums, counts = self.widen(sums), self.widen(counts)
+        size = self.product(_repeated(counts, d).reshape(k, d), centers)
+        return squares + self.product(centers, size - sums * 2).sum(0)
+
+    def weighted_total(self, columns: Shared, weights: Shared) -> Shared:
+        """The weighted sum (1,) of what columns (d,) have, shifted right by `weighted_shift`."""
+        cut = self.truncate(columns, self.problem.weighted_shift)
+        return self.product(cut.reshape(*weights.shape), weights).sum(1)
 
     def choose(self, first: Shared, second: Shared, pairs: Sequence[tuple[Shared, Shared]]) -> list[Shared]:
         """Of each pair the left one if the scalar `first` is at most `second`, else the right one."""
@@ -308,6 +336,12 @@ def pick_rows(family: Family, block: Resident, numbers: Sequence[int]) -> Shared
 @block_step
 def label_rows(family: Family, block: Resident, name: str, centers: Shared) -> None:
     block.held[name] = family.label_samples(block.held["rows"], centers)
+
+
+@block_step
+def label_rows_weighed(family: Family, block: Resident, name: str, weighed: Shared, squares: Shared) -> None:
+    """By the scores |c|^2 - 2 x . c, which order as the distances do."""
+    block.held[name] = family.one_hot_least(weighed_scores(family, block, weighed, squares))
 
 
 @block_step

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,7 +13,15 @@ from coterie.ring import Bulk
 from coterie.sharing import Party, Shared, start_opening
 from coterie.transport import metered
 
-__all__ = ["CenterMask", "centers_material", "mask_centers", "mask_of", "movement", "movement_material"]
+__all__ = [
+    "CenterMask",
+    "centers_material",
+    "mask_centers",
+    "mask_of",
+    "movement",
+    "movement_material",
+    "weigh_centers",
+]
 
 
 @dataclass(frozen=True, repr=False)
@@ -25,11 +34,19 @@ class CenterMask:
     squares: Bulk
 
 
-def mask_of(centers: Shared) -> CenterMask:
-    """The mask that centres [C] (k, d) were given."""
-    if not isinstance(centers.memo, CenterMask):
+class Masks(NamedTuple):
+    """Of centres: their own mask and, where columns are weighted, that of the centres times the weights."""
+
+    own: CenterMask
+    weighed: CenterMask | None = None
+
+
+def mask_of(centers: Shared, weighed: bool = False) -> CenterMask:
+    """The mask that centres [C] (k, d) were given, or the centres times the weights of their columns."""
+    mask = centers.memo[int(weighed)] if isinstance(centers.memo, Masks) else None
+    if not isinstance(mask, CenterMask):
         raise ProtocolError("centres enter a product before they are masked")
-    return centers.memo
+    return mask
 
 
 @declared
@@ -55,28 +72,64 @@ def mask_centers(me: Party, centers: Shared) -> None:
     b = dealt.mask("B")
     if me.deals:
         dealt.bind({"BB": (b * b).sum(axis=1, dtype=np.uint64)})
-        centers.memo = CenterMask(b[:0], b, b[:0, 0])
+        centers.memo = Masks(CenterMask(b[:0], b, b[:0, 0]))
         return
     f = start_opening(me, dealt.masked("B", centers.share - b))()
     squares = (f * b * np.uint64(2)).sum(axis=1, dtype=np.uint64) + dealt.bound("BB")
     if me.lead:
         squares += (f * f).sum(axis=1, dtype=np.uint64)
-    centers.memo = CenterMask(f, b, squares)
+    centers.memo = Masks(CenterMask(f, b, squares))
 
 
-def movement(me: Party, old: Shared, new: Shared) -> Shared:
+@declared
+def weighed_material(k: int, d: int) -> Material:
+    """A mask of the centres times weights; products of masks: of weights and centres, and of this one and theirs."""
+    bound = {"WB": Packed(k, d, width=64), "BB": Packed(k, width=64)}
+    return Material("weighed centers", {"B": Packed(k, d, width=64)}, bound)
+
+
+@metered("MaskCenters")
+def weigh_centers(me: Party, centers: Shared, weights: Shared) -> None:
+    """Mask G = w C, once for masked centres [C] (k, d) and masked weights [w] (1, d). One round, k d words.
+
+    1. Dealt: [B'] uniform; the products of masks [B_w B], [sum over l of B B'].
+    2. [w C] = F_w [B] + F [B_w] + [B_w B], and F_w F at P1: from the masks of both.
+    3. Open F' = G - B'. [|c_j|^2] = sum over l of C G = F [B'] + F' [B] + [B B'], and F F' at P1.
+    """
+    own, scale = mask_of(centers), mask_of(weights)
+    if centers.memo.weighed is not None:
+        return
+    dealt = me.deal(weighed_material(*centers.shape))
+    b = dealt.mask("B")
+    if me.deals:
+        dealt.bind({"WB": scale.b * own.b, "BB": (own.b * b).sum(axis=1, dtype=np.uint64)})
+        centers.memo = Masks(own, CenterMask(b[:0], b, b[:0, 0]))
+        return
+    weighed = scale.f * own.b + own.f * scale.b + dealt.bound("WB")
+    if me.lead:
+        weighed += scale.f * own.f
+    f = start_opening(me, dealt.masked("B", weighed - b))()
+    squares = (own.f * b + f * own.b).sum(axis=1, dtype=np.uint64) + dealt.bound("BB")
+    if me.lead:
+        squares += (own.f * f).sum(axis=1, dtype=np.uint64)
+    centers.memo = Masks(own, CenterMask(f, b, squares))
+
+
+def movement(me: Party, old: Shared, new: Shared, weighed: bool = False) -> Shared:
     """[sum |new - old|^2] (1,), from the masks of both: no communication but a dealt word.
 
-    With the masks' difference b and what is open f: sum f f + 2 f [b] + [sum b b].
+    With what is open of the centres' difference f and its mask b, and f', b' of the centres times the weights (the
+    same, where there are none): sum f f' + f [b'] + f' [b] + [sum b b'].
     """
     dealt, ring = me.deal(movement_material()), old.ring
-    before, after = mask_of(old), mask_of(new)
-    b = after.b - before.b
+    (f, b), (f2, b2) = (
+        (mask_of(new, one).f - mask_of(old, one).f, mask_of(new, one).b - mask_of(old, one).b)
+        for one in (False, weighed)
+    )
     if me.deals:
-        dealt.bind({"bb": (b * b).sum(dtype=np.uint64).reshape(1)})
+        dealt.bind({"bb": (b * b2).sum(dtype=np.uint64).reshape(1)})
         return me.hollow(ring, (1,))
-    f = after.f - before.f
-    share = dealt.bound("bb") + (f * b * np.uint64(2)).sum(dtype=np.uint64)
+    share = dealt.bound("bb") + (f * b2 + f2 * b).sum(dtype=np.uint64)
     if me.lead:
-        share = share + (f * f).sum(dtype=np.uint64)
+        share = share + (f * f2).sum(dtype=np.uint64)
     return me.shared(ring, share)

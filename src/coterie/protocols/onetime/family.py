@@ -24,11 +24,18 @@ from coterie.protocols.onetime.cells import (
     sum_cells,
     tally_cells,
 )
-from coterie.protocols.onetime.centers import mask_centers, mask_of, movement
+from coterie.protocols.onetime.centers import CenterMask, mask_centers, mask_of, movement, weigh_centers
 from coterie.protocols.onetime.costs import OneTimeCosts
 from coterie.protocols.onetime.labelling import index_bits, schedule_of, schedules, score_width, select_words
 from coterie.protocols.onetime.means import lift, mean_times_power, open_places, reciprocal_table, table_bits, truncate
-from coterie.protocols.onetime.seeding import consider_cells, distance_width, keep_cells, measure_cells, spread_cells
+from coterie.protocols.onetime.seeding import (
+    consider_cells,
+    distance_width,
+    keep_cells,
+    measure_cells,
+    spread_cells,
+    weigh_cells,
+)
 from coterie.protocols.onetime.sign import signs_of_differences
 from coterie.protocols.onetime.table import (
     blocks_of,
@@ -205,11 +212,10 @@ class OneTime(AdditiveWords):
             return me.hollow(self.ring, shape)
         return me.shared(self.ring, reduce(np.add, shares, self.ring.zeros(shape)))
 
-    def label(self, rows: Secret, centers: Shared, counted: bool = False) -> Labels:
+    def label(self, rows: Secret, centers: Shared, counted: bool = False, weights: Shared | None = None) -> Labels:
         """Starts, and does not wait: what follows runs beside it. Brings back counts, where they are wanted."""
         table = table_of(rows)
-        mask_centers(self.me, centers)
-        name, mask = table.name_labels(), mask_of(centers)
+        name, mask = table.name_labels(), self._mask(centers, weights)
         return Labels(table, name, self.on_blocks(label_cells, table.blocks, name, mask, counted))
 
     def arg_min(self, values: Shared) -> Binary:
@@ -244,20 +250,31 @@ class OneTime(AdditiveWords):
 
     # -- a start -----------------------------------------------------------------------------------------
 
-    def measure(self, rows: Table, center: Shared, sampling: Sampling) -> Shared:
-        mask_centers(self.me, center)
-        return self._by_group(measure_cells, rows, sampling, mask_of(center))
+    def _mask(self, centers: Shared, weights: Shared | None) -> CenterMask:
+        """The mask of centres, or of centres times weights; they get one, if they have none yet."""
+        mask_centers(self.me, centers)
+        if weights is not None:
+            mask_centers(self.me, weights)
+            weigh_centers(self.me, centers, weights)
+        return mask_of(centers, weights is not None)
 
-    def consider(self, rows: Table, candidates: Shared, sampling: Sampling) -> Shared:
-        mask_centers(self.me, candidates)
-        return self._by_group(consider_cells, rows, sampling, mask_of(candidates))
+    def weigh_squares(self, rows: Table, weights: Shared, sampling: Sampling) -> None:
+        table = own_table(rows)
+        number = self.me.streams.new_value()
+        self.on_blocks(weigh_cells, table.blocks, number, self._mask(weights, None), sampling)()
+
+    def measure(self, rows: Table, center: Shared, sampling: Sampling, weights: Shared | None = None) -> Shared:
+        return self._by_group(measure_cells, rows, sampling, self._mask(center, weights))
+
+    def consider(self, rows: Table, candidates: Shared, sampling: Sampling, weights: Shared | None = None) -> Shared:
+        return self._by_group(consider_cells, rows, sampling, self._mask(candidates, weights))
 
     def keep(self, rows: Table, best: Shared, sampling: Sampling) -> None:
         self.on_blocks(keep_cells, rows.blocks, best, sampling)()
 
     def spread(self, rows: Table, groups: Shared, sampling: Sampling) -> Shared:
         """Distances are modulo 2^v, cells modulo 2^64."""
-        me, (count, _), v = self.me, groups.shape, Words(distance_width(self.problem, sampling))
+        me, (count, _), v = self.me, groups.shape, Words(distance_width(sampling))
         found = self.on_blocks(spread_cells, rows.blocks, groups, sampling)()
         near, cells = (count, sampling.size), (count, self.problem.columns, sampling.size)
         if me.deals:
@@ -342,11 +359,11 @@ class OneTime(AdditiveWords):
 
     # -- comparing ---------------------------------------------------------------------------------------
 
-    def movement(self, old: Shared, new: Shared) -> Shared:
+    def movement(self, old: Shared, new: Shared, weights: Shared | None = None) -> Shared:
         """From the masks that both have as centres."""
-        mask_centers(self.me, old)
-        mask_centers(self.me, new)
-        return movement(self.me, old, new)
+        self._mask(old, weights)
+        self._mask(new, weights)
+        return movement(self.me, old, new, weights is not None)
 
     def any_of(self, bits: Shared, into: int) -> Shared:
         """By the product of their complements, four at a time; one round a level."""

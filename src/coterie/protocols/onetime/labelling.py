@@ -24,7 +24,17 @@ from coterie.ring import Bulk
 from coterie.sharing import Party, start_opening
 from coterie.transport import metered
 
-__all__ = ["all_pairs", "bracket", "index_bits", "one_hot", "schedules", "score_width", "select_words", "tournament"]
+__all__ = [
+    "all_pairs",
+    "bracket",
+    "compared_width",
+    "index_bits",
+    "one_hot",
+    "schedules",
+    "score_width",
+    "select_words",
+    "tournament",
+]
 
 #: The most literals that one product takes.
 FAN_IN = 4
@@ -58,8 +68,13 @@ class Bracket(NamedTuple):
 
 
 def score_width(problem: Problem) -> int:
-    """w: bits that hold any difference of scores and its sign, a multiple of 4."""
-    return min(-(-(problem.distance_bits + 2) // 4) * 4, 64)
+    """w: bits that hold any difference of scores and its sign."""
+    return compared_width(problem.distance_bits)
+
+
+def compared_width(bits: int) -> int:
+    """Bits that hold any difference of numbers of so many bits and its sign, a multiple of 4."""
+    return min(-(-(bits + 2) // 4) * 4, 64)
 
 
 def index_bits(clusters: int, called: bool) -> int:

@@ -5,17 +5,17 @@ Distances D live modulo 2^v, wide enough for their sums over a group. They are c
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from coterie.protocols.blocks import block_step
-from coterie.protocols.interface import Problem
 from coterie.protocols.onetime.centers import CenterMask
 from coterie.protocols.onetime.kernels import spread
-from coterie.protocols.onetime.labelling import select_words
+from coterie.protocols.onetime.labelling import compared_width, select_words
 from coterie.protocols.onetime.sign import signs_of_differences
-from coterie.protocols.onetime.table import Block, block_scores, data_masks
+from coterie.protocols.onetime.table import NOTHING, Block, block_scores, data_masks, enter_masked
 from coterie.protocols.sampling import Sampling
 from coterie.randomness.material import Elements, Material, Packed, Unpacked, declared
 from coterie.ring import Bulk, Words
@@ -25,51 +25,68 @@ from coterie.transport import metered
 if TYPE_CHECKING:
     from coterie.protocols.onetime.family import OneTime
 
-__all__ = ["consider_cells", "distance_width", "keep_cells", "measure_cells", "spread_cells"]
+__all__ = ["consider_cells", "distance_width", "keep_cells", "measure_cells", "spread_cells", "weigh_cells"]
 
 
-def distance_width(problem: Problem, sampling: Sampling) -> int:
+def distance_width(sampling: Sampling) -> int:
     """v: bits that hold the distances of a group, added up, and two more; whole bytes."""
-    return min(64, -(-(problem.distance_bits + sampling.size.bit_length() + 1) // 8) * 8)
+    return min(64, -(-(sampling.bits + sampling.size.bit_length() + 1) // 8) * 8)
 
 
 @block_step
-def measure_cells(family: OneTime, block: Block, mask: CenterMask, sampling: Sampling) -> Shared:
+def measure_cells(family: OneTime, block: Block, sampling: Sampling, mask: CenterMask) -> Shared:
     """D, the distances to the first centre; their sums by group (1, groups of this block)."""
     block.held["nearest"] = _distances(family, block, mask, sampling)
     return _by_group(family, block, block.held["nearest"], sampling)
 
 
 @block_step
-def consider_cells(family: OneTime, block: Block, mask: CenterMask, sampling: Sampling) -> Shared:
+def consider_cells(family: OneTime, block: Block, sampling: Sampling, mask: CenterMask) -> Shared:
     """What each candidate takes away from D; the sums of what is left by group (L, groups of this block).
 
     <dist < D> at the width of scores, then that bit times dist - D, modulo 2^v.
     """
-    me, v, count = family.me, distance_width(family.problem, sampling), len(mask.b)
+    me, v, count = family.me, distance_width(sampling), len(mask.b)
     distances, nodes = _distances(family, block, mask, sampling), None
     first, others = np.zeros(count, np.int64), np.arange(1, count + 1)
     if not me.deals:
         nodes = np.concatenate([block.held["nearest"], distances])
-    closer = signs_of_differences(me, nodes, first, others, block.numbers, family.score_width)
+    closer = signs_of_differences(me, nodes, first, others, block.numbers, compared_width(sampling.bits))
     block.held["gained"] = gained = select_words(me, closer, nodes, first, others, block.numbers, v)()
     left = distances if me.deals else block.held["nearest"] + gained
     return _by_group(family, block, left, sampling)
 
 
 def _distances(family: OneTime, block: Block, mask: CenterMask, sampling: Sampling) -> Bulk:
-    """[|x_i - c_j|^2] (L, numbers) modulo 2^v: scores, and the squares of own cells, which are a share of theirs."""
-    scores = block_scores(family.me, block, mask, distance_width(family.problem, sampling))
+    """[|x_i - c_j|^2] (L, numbers) modulo 2^v: scores and squares."""
+    scores = block_scores(family.me, block, mask, distance_width(sampling))
     if scores is None:
         return np.empty((len(mask.b), 0), np.uint64)
     own = block.held["x"]
-    if own.size:
-        scores += (own * own).sum(axis=0, dtype=np.uint64)
+    if "squares" in block.held:
+        scores += block.held["squares"]
+    elif own.size:
+        scores += (own * own).sum(axis=0, dtype=np.uint64)  # of own cells: this party's share
     return scores
 
 
+@block_step
+def weigh_cells(family: OneTime, block: Block, number: int, mask: CenterMask, sampling: Sampling) -> None:
+    """[|x_i|^2], weighted: the squares of cells enter as the cells did, under masks of their own, and are multiplied
+    with the weights."""
+    me, holding = family.me, block.held["table"][1]
+    own = block.held.get("x", NOTHING)
+    squares = Block(block.number, block.rows, block.holders)
+    e = enter_masked(me, squares, own * own, number, holding)
+    squares.held |= {"table": (number, holding), "e": e, "x": own * own}
+    alone = replace(mask, squares=np.zeros(1, np.uint64))
+    found = block_scores(me, squares, alone, distance_width(sampling), np.uint64(1))
+    if found is not None:
+        block.held["squares"] = found[0]
+
+
 def _by_group(family: OneTime, block: Block, values: Bulk, sampling: Sampling) -> Shared:
-    me, ring = family.me, Words(distance_width(family.problem, sampling))
+    me, ring = family.me, Words(distance_width(sampling))
     groups, at = np.unique(block.rows // sampling.size, return_inverse=True)
     if me.deals:
         return me.hollow(ring, (len(values), len(groups)))
@@ -91,7 +108,7 @@ def keep_cells(family: OneTime, block: Block, best: Shared, sampling: Sampling) 
     2. Open F = h - V and G = gained - M (both uniform).
     3. sum of h_l gained_l = F [gained] + [V] G + [V M].
     """
-    me, v, count = family.me, distance_width(family.problem, sampling), best.shape[1]
+    me, v, count = family.me, distance_width(sampling), best.shape[1]
     dealt = me.deal(keep_material(count, block.numbers, v))
     masks, gained = (dealt.mask("V"), dealt.mask("M")), block.held["gained"]
     if me.deals:
@@ -148,5 +165,5 @@ def block_spread(me: Party, block: Block, hot: Shared, columns: int, sampling: S
 @block_step
 def spread_cells(family: OneTime, block: Block, hot: Shared, sampling: Sampling) -> Bulk:
     here = np.unique(block.rows // sampling.size)
-    width = distance_width(family.problem, sampling)
+    width = distance_width(sampling)
     return block_spread(family.me, block, hot[:, here], family.problem.columns, sampling, width)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from coterie.protocols.onetime.family import OneTime
 
 __all__ = [
+    "NOTHING",
     "Block",
     "Hot",
     "block_scores",
@@ -33,11 +34,13 @@ __all__ = [
     "blocks_of_rows",
     "data_masks",
     "enter_cells",
+    "enter_masked",
     "sum_width",
     "words_of_bits",
 ]
 
 NOTHING = np.empty((0, 0), np.uint64)
+MINUS_TWO = np.uint64(2**64 - 2)
 
 
 class Block(Resident):
@@ -87,15 +90,24 @@ def enter_cells(family: OneTime, block: Block, number: int, holding: Holding) ->
     The mask belongs to these data for life. Sees: a data party E, uniform; the helper nothing. Brings back the sum of
     what this party holds (d,).
     """
-    me, own = family.me, block.held.pop("own")
+    me, own, x = family.me, block.held.pop("own"), NOTHING
     block.held["table"] = number, holding
+    if me.rank in block.holders:
+        x = _transposed(own, block)
+        x[~_cells(holding, block, me.rank)] = 0
+    e = enter_masked(me, block, x, number, holding)
+    if not me.deals:
+        block.held |= {"e": e, "x": x}
+    return np.zeros(holding.d, np.uint64) if x is NOTHING else x.sum(axis=1, dtype=np.uint64)
+
+
+def enter_masked(me: Party, block: Block, x: Bulk, number: int, holding: Holding) -> Bulk:
+    """E (d, numbers), from what this party holds, under the masks of the table with this number."""
     if me.deals:
-        return np.zeros(holding.d, np.uint64)
-    e, x = np.zeros((holding.d, block.numbers), np.uint64), NOTHING
+        return NOTHING
+    e = np.zeros((holding.d, block.numbers), np.uint64)
     if me.rank in block.holders:
         cells = _cells(holding, block, me.rank)
-        x = _transposed(own, block)
-        x[~cells] = 0
         hidden = x[cells] - data_mask(me, me.rank, number, block, int(cells.sum()))
         broadcast_masked(me, Masked(hidden, cells_message(len(hidden))))
         e[cells] = hidden
@@ -103,8 +115,7 @@ def enter_cells(family: OneTime, block: Block, number: int, holding: Holding) ->
         if j != me.rank:
             cells = _cells(holding, block, j)
             e[cells] = receive_masked(me, j, int(cells.sum()))
-    block.held |= {"e": e, "x": x}
-    return np.zeros(holding.d, np.uint64) if x is NOTHING else x.sum(axis=1, dtype=np.uint64)
+    return e
 
 
 @declared
@@ -151,23 +162,22 @@ def scores_material(k: int, numbers: int, width: int) -> Material:
     return Material("scores", bound={"AB": Packed(k, numbers, width=width)})
 
 
-def block_scores(me: Party, block: Block, mask: CenterMask, width: int) -> Bulk | None:
+def block_scores(me: Party, block: Block, mask: CenterMask, width: int, factor: np.uint64 = MINUS_TWO) -> Bulk | None:
     """[M] (k, numbers) modulo 2^width: M_ij = |c_j|^2 - 2 x_i . c_j, which orders as the distance does.
 
     Dealt: [-2 A B^T]. With E = X - A and F = C - B open, an owner has -2 X F^T - 2 E [B]^T + [-2 A B^T], the
-    others all but the first term. No communication beyond what masks the centres.
+    others all but the first term. `factor`: another than -2. No communication beyond what masks the centres.
     """
     k = len(mask.b)
     dealt = me.deal(scores_material(k, block.numbers, width))
-    minus_two = np.uint64(2**64 - 2)
     if me.deals:
         product = np.zeros((k, block.numbers), np.uint64)
-        b = mask.b * minus_two
+        b = mask.b * factor
         two_products(NOTHING, b, data_masks(me, block), b, product)
         dealt.bind({"AB": product})
         return None
     z = dealt.bound("AB")
-    two_products(block.held["x"], mask.f * minus_two, block.held["e"], mask.b * minus_two, z)
+    two_products(block.held["x"], mask.f * factor, block.held["e"], mask.b * factor, z)
     z += mask.squares[:, None]
     return z
 

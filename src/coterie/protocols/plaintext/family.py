@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Concatenate
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.protocols.blocks import Labels, Resident, Table
+from coterie.protocols.blocks import Labels, Resident, Table, block_step, table_of
 from coterie.protocols.interface import WORDS, Division, Ints, Part, Problem, Seats
 from coterie.protocols.numerics import quotient_means, reciprocal_means, truncated
 from coterie.protocols.sampling import Sampling, plus_plus
@@ -104,9 +104,16 @@ class Plaintext(Family):
     def one_hot_least(self, m: Shared) -> Shared:
         return in_the_clear(np.eye(m.shape[1], dtype=np.int64)[whole(m).argmin(axis=1)], self.ring)
 
-    def seed(self, rows: Table, first: int, numbers: Ints) -> tuple[Shared, Shared]:
+    def label(self, rows: Secret, centers: Shared, counted: bool = False, weights: Shared | None = None) -> Labels:
+        if weights is None:
+            return super().label(rows, centers, counted)
+        table, name = table_of(rows), table_of(rows).name_labels()
+        return Labels(table, name, self.on_blocks(label_by_weights, table.blocks, name, whole(centers), whole(weights)))
+
+    def seed(self, rows: Table, first: int, numbers: Ints, weights: Shared | None = None) -> tuple[Shared, Shared]:
         table = np.concatenate([whole(block.held["rows"]) for block in rows.blocks])
-        chosen = plus_plus(Sampling.of(self.problem), table, first, numbers)
+        given = None if weights is None else whole(weights)[0]
+        chosen = plus_plus(Sampling.of(self.problem), table, first, numbers, given)
         return in_the_clear(table[chosen], self.ring), in_the_clear(np.array(chosen), self.ring)
 
     def arg_min_of(self, values: Shared) -> Shared:
@@ -130,3 +137,10 @@ class Plaintext(Family):
     def restore(self, kept: dict[str, NDArray[np.uint64]] | None, shape: tuple[int, ...]) -> Shared:
         assert kept is not None
         return in_the_clear(kept["words"].reshape(shape).view(np.int64), self.ring)
+
+
+@block_step
+def label_by_weights(family: Plaintext, block: Resident, name: str, centers: Ints, weights: Ints) -> None:
+    rows = whole(block.held["rows"])
+    scores = np.stack([(weights * (rows - center) ** 2).sum(axis=1) for center in centers], axis=1)
+    block.held[name] = in_the_clear(np.eye(len(centers), dtype=np.int64)[scores.argmin(axis=1)], family.ring)

@@ -1,0 +1,101 @@
+"""How far columns spread, in secret: for standardised distances, and for a tolerance that is relative to the data.
+
+docs/arithmetic.md#standardisation. Nothing is opened here.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from coterie.protocols.blocks import Resident
+from coterie.protocols.interface import Ints, Primitives
+from coterie.protocols.metric import mantissas
+from coterie.sharing import Shared, concatenate, stack
+from coterie.transport import metered
+
+__all__ = ["Scaling", "Weighed", "relative_tolerance", "weighed_scores"]
+
+#: Bits of the columns' scatter, added up, and of what it is multiplied with, to get at the tolerance.
+SCATTER_BITS, FACTOR_BITS = 36, 24
+
+
+class Weighed(NamedTuple):
+    """Of centres (k, d) and weights: centres times weights (k, d), and their weighted squares (k,)."""
+
+    centers: Shared
+    squares: Shared
+
+
+class Scaling(Primitives):
+    """Shapes: n rows, d columns, k clusters."""
+
+    @metered("Scatter")
+    def scatter(self, own: Ints | None) -> tuple[Shared, Shared]:
+        """[W] (d,), in each column the sum of squared distances of all rows to their mean; and [Q], that of squares.
+        `own` (n, d): the cells that this party holds, zero elsewhere.
+
+        1. S = sum of x, Q = sum of x^2: everybody enters its own part.
+        2. mu = S round(2^g / n), truncated by g. W = Q + mu (n mu - 2 S) = sum of (x - mu)^2.
+
+        mu is the mean to within a step and a half, so that W is n times the variance and at most 9 n / 4 more.
+        """
+        n, d, g = self.problem.rows, self.problem.columns, self.problem.reciprocal_bits
+        sums = self.enter(None if own is None else own.sum(axis=0), (d,))
+        squares = self.enter(None if own is None else (own * own).sum(axis=0), (d,))
+        mean = self.truncate(sums * (((1 << (g + 1)) // n + 1) >> 1), g)
+        return squares + self.product(mean, mean * n - sums * 2), squares
+
+    @metered("Weights")
+    def column_weights(self, scatter: Shared) -> tuple[Shared, Shared]:
+        """[w] (1, d), about 2^T / W in each column, 0 where nothing varies; bits (d,): is a column capped?
+
+        1. <W < 2^b> for the octaves b below the highest, and <W < 1>.
+        2. P = 2^(top - e) for a W of e bits, at most 2^R; 0 where W = 0.
+        3. V = floor(W P / 2^(top - m - 1)): the m + 1 leading bits of W. q = round(2^2m / (V + 1/2)), looked up.
+        4. w = q P.
+        """
+        metric, d = self.problem.metric, self.problem.columns
+        assert metric is not None
+        m, octaves, top = metric.mantissa, metric.octaves, metric.top(self.problem.rows, max(self.problem.half))
+        edges = [1, 1 << max(top - octaves - 1, 0), *(1 << max(b, 0) for b in range(top - octaves, top))]
+        below = self.is_negative(stack([scatter - edge for edge in edges]))
+        words = self.to_words(below)
+        powers = np.array([1 << (octaves - 1 - i) for i in range(octaves)], np.int64)[:, None]
+        power = (words[2:] * powers).sum(0) + 1 - words[0] * (1 << octaves)
+        shift = top - m - 1
+        leading = self.product(scatter, power) - (1 << shift >> 1)
+        found = self.look_up(self.truncate(leading, shift), mantissas(m))
+        capped = words[1] - words[0]
+        return self.product(found, power).reshape(1, d), capped
+
+    def weigh(self, centers: Shared, weights: Shared) -> Weighed:
+        """Once for these centres."""
+        if not isinstance(centers.memo, Weighed):
+            weighed = self.product(concatenate([weights] * centers.shape[0]), centers)
+            centers.memo = Weighed(weighed, self.product(centers, weighed).sum(1))
+        return centers.memo
+
+    def tolerated(self, scatter: Shared, tol: float) -> Shared:
+        """[the total squared movement at which to stop] (1,): the mean variance of the columns times `tol`."""
+        problem = self.problem
+        shift, factor, g = relative_tolerance(problem.rows, problem.half, tol)
+        total = self.truncate(scatter.reshape(1, scatter.size).sum(1), shift)
+        return self.truncate(total * factor, g)
+
+
+def weighed_scores(family: Primitives, block: Resident, weighed: Shared, squares: Shared) -> Shared:
+    """|c|^2 - 2 x . c (rows, k), which differ as weighted distances do; by themselves they may exceed a word."""
+    return family.matrix_product(block.held["rows"], weighed.transpose()) * -2 + squares[None]
+
+
+def relative_tolerance(rows: int, half: tuple[int, ...], tol: float) -> tuple[int, int, int]:
+    """How tol / (n d) is multiplied with the columns' scatter, added up: shift that, times a factor, shift again."""
+    shift = max(0, (rows * sum(h * h for h in half) + rows * len(half)).bit_length() - SCATTER_BITS)
+    wanted = math.ldexp(tol / (rows * len(half)), shift)
+    if wanted == 0:
+        return shift, 0, 0
+    g = min(max(FACTOR_BITS - 1 - math.floor(math.log2(wanted)), 0), 60)
+    return shift, min(round(math.ldexp(wanted, g)), 1 << FACTOR_BITS), g
