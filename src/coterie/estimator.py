@@ -122,6 +122,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         tol: float = 1e-4,
         bounds: Any = "auto",
         scale: str | None = None,
+        scales: str = "revealed",
         least_cluster_size: int = 1,
         contribution: str = "least",
         resolution: Any = None,
@@ -145,6 +146,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         self.tol = tol
         self.bounds = bounds
         self.scale = scale
+        self.scales = scales
         self.least_cluster_size = least_cluster_size
         self.contribution = contribution
         self.resolution = resolution
@@ -188,11 +190,21 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         assert whole.labels is not None
         assert whole.centers is not None
         assert whole.traffic is not None
+        self._metric, self._weights, self._rows = task.metric, whole.scales, task.layout.n
         self._encoding, self._kept = task.encoding, {rank: report.kept for rank, report in reports.items()}
         self._columns, self._parties = task.layout.columns, len(table.blocks)
         self.bounds_ = np.column_stack([task.encoding.low, task.encoding.high])
         self.labels_ = whole.labels.astype(np.int32)
-        for optional in ("cluster_centers_", "_whole_centers", "counts_", "init_rows_", "suppressed_", "sizes_"):
+        for optional in (
+            "cluster_centers_",
+            "_whole_centers",
+            "counts_",
+            "init_rows_",
+            "suppressed_",
+            "sizes_",
+            "scales_",
+            "capped_",
+        ):
             if hasattr(self, optional):
                 delattr(self, optional)
         if self.centers == "revealed":
@@ -205,6 +217,11 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
                 self.cluster_centers_[self._closed] = np.nan
         if whole.sizes is not None:
             self.sizes_ = whole.sizes
+        if whole.capped is not None:
+            self.capped_ = whole.capped
+        if whole.scales is not None:
+            factors = self._factors()
+            self.scales_ = np.where(factors > 0, 1 / np.sqrt(np.where(factors > 0, factors, 1.0)), 0.0)
         if whole.counts is not None:
             self.counts_ = whole.counts
         if whole.start_rows:
@@ -227,9 +244,16 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
 
     def transform(self, X: Any) -> Floats:
         """Distances of each row to each centre, computed here."""
-        x = self._rows_for_centers(X)
-        scale = self._encoding.unit
-        return np.sqrt(np.stack([(((x - c) / scale) ** 2).sum(axis=1) for c in self.cluster_centers_], axis=1))
+        x, factors = self._rows_for_centers(X), self._factors()
+        return np.sqrt(np.stack([(factors * (x - c) ** 2).sum(axis=1) for c in self.cluster_centers_], axis=1))
+
+    def _factors(self) -> Floats:
+        """What squared differences in data units are multiplied with, column by column."""
+        factors: Floats = 1 / self._encoding.unit**2
+        if self._metric is None or self._weights is None:
+            return factors
+        scale = self._metric.scale(self._rows, int(self._encoding.half.max()))
+        return np.asarray(factors * np.ldexp(self._weights * float(self._rows), 2 * self._encoding.f - scale))
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Minus the inertia of the rows."""
@@ -243,7 +267,8 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     def predict_parties(self, blocks: Sequence[Any]) -> NDArray[np.int32]:
         """Label new rows that lie like the data, by the secure protocol; blocks may have no rows.
 
-        Needs as many parties as the fit where centres are shared or columns are. Returns the labels of
+        Needs as many parties as the fit where centres are shared or columns are. (Where every party knows centres and
+        scales and holds whole rows, each labels its own at home.) Returns the labels of
         all rows, of which each party learns its own; `traffic_` and `disclosures_` stay those of the fit.
         """
         check_is_fitted(self)
@@ -253,11 +278,20 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         self._check_like_the_fit(table, blocks)
         if table.layout.n == 0:
             return np.empty(0, np.int32)
-        clusters = self._n_features_out
-        least = int(self.least_cluster_size)
-        centers = "shared" if shared else "revealed"
+        if self._metric is not None and self._metric.inside:
+            return np.concatenate([self.predict(block) if len(block) else [] for block in table.blocks]).astype(
+                np.int32
+            )
         task = make_task(
-            self.protocol, clusters, table.layout, self._encoding, checked=False, centers=centers, least=least
+            self.protocol,
+            self._n_features_out,
+            table.layout,
+            self._encoding,
+            checked=False,
+            centers="shared" if shared else "revealed",
+            least=int(self.least_cluster_size),
+            metric=self._metric,
+            scales=self.scales,
         )
         task = planned(task, len(blocks), self.plan)
         jobs = [Job(task, predicting=True, closed=self._closed)]
@@ -271,9 +305,13 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
                 job.centers[:, own] = self._whole_centers[:, own]
             else:
                 job.centers = self._whole_centers
+            if self._metric is not None:
+                job.weights = None if self._weights is None else self._weights[None]
+                job.kept_weights = self._kept[j + 1].get("weights")
             jobs.append(job)
         if shared:
             jobs[0].kept_centers = self._kept.get(0, {}).get("centers")
+        jobs[0].kept_weights = self._kept.get(0, {}).get("weights")
         whole = put_together(task, [report.outcome for report in self._run(jobs).values()])
         assert whole.labels is not None
         return whole.labels.astype(np.int32)
@@ -327,6 +365,8 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         check_is_fitted(self)
         if not hasattr(self, "cluster_centers_"):
             raise InputError('the centres are shared (centers="shared"); use predict_parties')
+        if self._metric is not None and self._weights is None:
+            raise InputError('the scales are secret (scales="secret"); use predict_parties')
         x: Floats = validate_data(self, X, dtype=np.float64, reset=False)
         return x
 
@@ -334,12 +374,14 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         """Labels as the protocol gives them: ties to the lowest index, on rows rounded to fixed point."""
         encoding, centers = self._encoding, self._whole_centers
         whole = np.rint((x - encoding.shift) / encoding.unit * 2.0**encoding.f)
-        exact = bool((np.abs(whole) <= 2.0 * encoding.half).all())
+        weights = np.ones(len(encoding.half), np.int64) if self._weights is None else self._weights
+        reach = np.maximum(np.abs(whole).max(axis=0, initial=0.0), 2.0 * encoding.half)
+        exact = bool((weights * (2 * reach) ** 2).sum() < 2.0**62)
         rows = whole.astype(np.int64) if exact else whole  # far outside the range whole numbers would overflow
         known = np.flatnonzero(~self._closed)
         if not len(known):
             return np.full(len(rows), -1, np.int32)
-        distances = np.stack([((rows - center) ** 2).sum(axis=1) for center in centers[known]], axis=1)
+        distances = np.stack([(weights * (rows - center) ** 2).sum(axis=1) for center in centers[known]], axis=1)
         return known[distances.argmin(axis=1)].astype(np.int32)
 
 

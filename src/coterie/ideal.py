@@ -63,7 +63,8 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
     `doing`: a prediction opens labels alone. `least`, `contribution`, `coalition`, `sizes`: the output rules; with a
     least size of 1, none hold. `columns`: all names, where they are known; `rounded`: those of which opened centres are
-    rounded. `init`: where centres start, `starts`: how many starts the best is
+    rounded. `scale`: how columns are
+    scaled, `scales`: whether what is worked out in secret for that is opened. `init`: where centres start, `starts`: how many starts the best is
     chosen from. `ids`: whether ids are compared first, as in a vertical study.
     `bounds`: whether ranges of columns are taken from the data.
     """
@@ -79,6 +80,8 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     sizes: str = "secret"
     columns: tuple[str, ...] = ()
     rounded: tuple[str, ...] = ()
+    scale: str = "none"
+    scales: str = "revealed"
     init: str = "k-means++"
     starts: int = 1
     max_iter: int = 300
@@ -94,6 +97,11 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     def by_rows(self) -> bool:
         """Do rows come from several parties, so that what each contributes can be counted?"""
         return self.partition != "vertical"
+
+    @property
+    def weighted(self) -> bool:
+        """Are columns standardised in secret? By columns, each party does that at home."""
+        return self.scale == "standard" and self.by_rows
 
     @property
     def all_rounded(self) -> bool:
@@ -146,6 +154,8 @@ WHAT = {
     "suppression bits": "one bit a cluster: whether it stays closed, since it does not pass the output rules",
     "centers": "the centres of the clusters",
     "sizes": "the sizes of the open clusters, to the nearest multiple of the least size",
+    "capped columns": "one bit a column: whether it varies too little for its range, and so weighs less than it should",
+    "scales": "the standard deviation of each column over all parties' rows",
     "inertia": "the inertia, one number: the squared distances of all rows to their centres, added up",
 }
 MOMENTS = {"before": "before the run", "start": "at each start", "iteration": "in each iteration", "end": "at the end"}
@@ -196,6 +206,13 @@ ITEMS: tuple[Item, ...] = (
          sentence="The sizes of the open clusters, to the nearest multiple of {least}."),
     Item(what="counts", when="end", to=("owners",), only=COUNTS,
          sentence="The sizes of the clusters, over all parties' rows."),
+    Item(what="capped columns", when="end", to=("owners",), only={**FIT, "weighted": True},
+         sentence="Which columns vary so little, for their agreed ranges, that they weigh less than they should (one bit "
+         "a column)."),
+    Item(what="scales", when="end", to=("owners",),
+         only={**FIT, "weighted": True, "scales": "revealed", "centers": "revealed"}, precision="12 bits",
+         sentence="The standard deviation of each column over all parties' rows, to 12 bits, with which new rows can be "
+         "labelled at home."),
     Item(what="inertia", when="end", to=("owners",), only=FIT, precision=f"{STEP} or shared centres",
          sentence="The inertia, one number{coarse}: the squared distances of all rows to their centres, added up."),
     Item(what="share of the centres", kind="kept", when="end", to=("servers",), only={**FIT, "centers": "shared"},

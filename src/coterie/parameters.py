@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from coterie.clustering import SEED_BYTES, Task, distinct_rows, make_encoding, make_task
+from coterie.clustering import SD_REACH, SEED_BYTES, Task, distinct_rows, make_encoding, make_standard, make_task
 from coterie.data import Blocks
 from coterie.errors import InputError
 from coterie.planning import check_plan, planned
@@ -31,7 +31,8 @@ CHOICES = {
     "labels": ("private", "revealed"),
     "centers": ("revealed", "shared"),
     "transport": ("memory", "tls"),
-    "scale": (None, "bounds"),
+    "scale": (None, "bounds", "standard"),
+    "scales": ("revealed", "secret"),
     "contribution": ("least", "none-or-least", "off"),
     "sizes": ("secret", "rounded"),
 }
@@ -79,14 +80,24 @@ def prepare_fit(model: SecureKMeans, table: Blocks, names: Sequence[str] | None 
     columns = tuple(names or table.names)
     everybody = FAMILIES[model.protocol].world(name_parties(len(table.blocks))).everybody
     low, high, disclosed = _find_bounds(model.bounds, table, columns, everybody)
-    wanted = None if model.fractional_bits == "auto" else int(model.fractional_bits)
-    encoding = make_encoding(columns, low, high, n, k, scaled=model.scale == "bounds", wanted=wanted)
+    resolution = _check_resolution(model.resolution, columns, table.layout.partition)
+    metric = None
+    if model.scale == "standard" and table.layout.partition == "vertical":
+        low, high, disclosed = *standardise_at_home(table, low, high, columns), []
+        encoding = make_encoding(columns, low, high, n, k, scaled=True, reach=SD_REACH)
+    elif model.scale == "standard":
+        encoding, metric = make_standard(columns, low, high, n, k, _stays_inside(model, bool(resolution)))
+    else:
+        wanted = None if model.fractional_bits == "auto" else int(model.fractional_bits)
+        encoding = make_encoding(columns, low, high, n, k, scaled=model.scale == "bounds", wanted=wanted)
     task = make_task(
         model.protocol,
         k,
         table.layout,
         encoding,
-        resolution=_check_resolution(model.resolution, columns, table.layout.partition),
+        resolution=resolution,
+        metric=metric,
+        scales=model.scales,
         counts=model.counts,
         labels=model.labels,
         centers=model.centers,
@@ -99,6 +110,28 @@ def prepare_fit(model: SecureKMeans, table: Blocks, names: Sequence[str] | None 
     )
     task = planned(task, len(table.blocks), model.plan)
     return Prepared(task, encode_blocks(task, table), disclosed)
+
+
+def _stays_inside(model: SecureKMeans, rounded: bool) -> bool:
+    """Is nothing measured in secret but the data and means of them? Not new rows, nor centres that were given or
+    rounded: those may lie outside the hull of the data, where distances are longer."""
+    at_home = model.centers == "revealed" and model.scales == "revealed" and model.partition == "horizontal"
+    return at_home and isinstance(model.init, str) and not (rounded and model.least_cluster_size > 1)
+
+
+def standardise_at_home(
+    table: Blocks, low: Sequence[float], high: Sequence[float], columns: Sequence[str]
+) -> tuple[list[float], list[float]]:
+    """By columns, each party knows the mean and standard deviation of its own: the range of so many on either side.
+    What lies beyond is cut off there."""
+    below, above = [0.0] * len(columns), [0.0] * len(columns)
+    for j, block in enumerate(table.blocks):
+        own = table.layout.own_columns(j + 1)
+        FixedPoint(tuple(low), tuple(high), tuple(columns), 0).encode(block, own, f"party P{j + 1}: ")  # within bounds
+        mean, reach = block.mean(axis=0), SD_REACH * block.std(axis=0)
+        for l, a, b in zip(own, mean - reach, mean + reach, strict=True):
+            below[l], above[l] = float(a), float(b)
+    return below, above
 
 
 def _start(model: SecureKMeans, encoding: FixedPoint, n: int, k: int) -> dict[str, Any]:

@@ -10,10 +10,17 @@ import numpy as np
 from coterie.clustering.layout import Layout
 from coterie.clustering.rules import check_rules, grid_of
 from coterie.clustering.task import Outcome, Task
+from coterie.errors import InputError
+from coterie.protocols.metric import Metric, standard_precision
 from coterie.ring import FixedPoint, fractional_bits
 from coterie.transport import Traffic
 
-__all__ = ["make_encoding", "make_task", "put_together"]
+__all__ = ["SD_REACH", "make_encoding", "make_standard", "make_task", "put_together"]
+
+#: Where each party standardises its own columns: standard deviations from the mean beyond which values are cut off.
+SD_REACH = 64.0
+#: The fewest fractional bits with which a column, scaled to -1..1, is standardised in secret.
+LEAST_STANDARD_BITS = 9
 
 
 def make_encoding(
@@ -25,10 +32,29 @@ def make_encoding(
     *,
     scaled: bool = False,
     wanted: int | None = None,
+    reach: float = 1.0,
 ) -> FixedPoint:
-    """The fixed point for columns with these public ranges: as many places as fit, or those that are wanted."""
-    f = fractional_bits(list(low), list(high), names, rows, clusters, scaled, wanted)
-    return FixedPoint(tuple(low), tuple(high), tuple(names), f, scaled)
+    """The fixed point for columns with these public ranges: as many places as fit, or those that are wanted. With
+    `scaled`, half a column's range is `reach` units."""
+    ends = (list(low), list(high))
+    if scaled and reach != 1.0:
+        ends = ([-reach] * len(low), [reach] * len(high))
+    f = fractional_bits(*ends, names, rows, clusters, scaled and reach == 1.0, wanted)
+    return FixedPoint(tuple(low), tuple(high), tuple(names), f, scaled, reach)
+
+
+def make_standard(
+    names: Sequence[str], low: Sequence[float], high: Sequence[float], rows: int, clusters: int, inside: bool
+) -> tuple[FixedPoint, Metric]:
+    """The fixed point for columns that are weighted by their spread in secret. `inside`: whether nothing but the data
+    and means of them is ever measured."""
+    f, metric = standard_precision(len(names), rows, clusters, inside)
+    if f < LEAST_STANDARD_BITS:
+        raise InputError(
+            f"{rows} rows of {len(names)} columns cannot be standardised in secret within 64-bit words: {f} fractional "
+            'bits would be left; use fewer columns, or scale="bounds"'
+        )
+    return FixedPoint(tuple(low), tuple(high), tuple(names), f, True), metric
 
 
 def make_task(
@@ -73,6 +99,8 @@ def put_together(task: Task, outcomes: Sequence[Outcome]) -> Outcome:
         inertia=first.inertia,
         suppressed=first.suppressed,
         sizes=first.sizes,
+        scales=first.scales,
+        capped=first.capped,
         start_rows=first.start_rows,
         disclosures=first.disclosures,
         traffic=Traffic.together([one.traffic for one in outcomes if one.traffic is not None]),

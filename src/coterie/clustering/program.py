@@ -339,7 +339,7 @@ class _Run:
             shift = rough + family.problem.weighted_shift - scale
             out.inertia = math.ldexp(int(opened[0]) * self.n, shift)
 
-    def _shifted(self, parts: list[int] | None, shift: int) -> Shared:
+    def _shifted(self, parts: list[int], shift: int) -> Shared:
         """The sums (m,) of what the parties hold, in multiples of 2^shift, rounded to the nearest."""
         high, low = zip(*(divmod(part, 1 << shift) for part in parts), strict=True)
         words = [np.array(half, np.int64) if self.me.owns else None for half in (high, low)]

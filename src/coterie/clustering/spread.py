@@ -15,8 +15,8 @@ __all__ = ["Spread", "measure_spread"]
 
 
 class Spread(NamedTuple):
-    """`tolerated` (1,): the total squared movement at which to stop. Where columns are standardised, `weights` (1, d) of
-    their squared distances, `capped` (d,): 1 where a column varies too little for the weight it should have, and
+    """`tolerated` (1,): the total squared movement at which to stop. Where columns are standardised, `weights` (1, d)
+    of their squared distances, `capped` (d,): 1 where a column varies too little for the weight it should have, and
     `squares` (d,), the sums of all rows' squares."""
 
     tolerated: Shared

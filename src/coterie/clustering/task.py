@@ -34,8 +34,9 @@ class Task(msgspec.Struct, frozen=True):
     `seeds`: per restart a public seed of k-means++, which draws them in secret. Both are empty where `centers_given`
     (k x d, encoded) says it instead, or where rows are only labelled.
     `least`, `contribution`, `coalition`: what a cluster must pass to be opened (`rules.py`); of one that does not
-    nothing is opened, and its rows are labelled by the nearest open centre. `grid`: per column, to which power of two
-    opened centres are rounded. `metric`: columns are weighted by their spread; `scales`: whether that is opened. `sizes`: whether rounded sizes of open clusters are opened."""
+    nothing is opened, and its rows are labelled by the nearest open centre. `metric`: columns are weighted by their
+    spread, which is opened or not as `scales` says. `grid`: per column, to which power of two opened centres are
+    rounded. `sizes`: whether rounded sizes of open clusters are opened."""
 
     protocol: str
     clusters: int

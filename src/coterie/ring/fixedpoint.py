@@ -33,7 +33,8 @@ class FixedPoint(msgspec.Struct, frozen=True):
     high: tuple[float, ...]
     names: tuple[str, ...]
     f: int
-    scaled: bool = False  # columns are divided by half their range first
+    scaled: bool = False  # columns are divided by half their range first,
+    reach: float = 1.0  # of which so many parts are a unit
 
     @property
     def columns(self) -> int:
@@ -47,7 +48,7 @@ class FixedPoint(msgspec.Struct, frozen=True):
     def unit(self) -> Floats:
         """What one unit of a column is worth in data units, before the factor 2^f."""
         half = (np.asarray(self.high) - np.asarray(self.low)) / 2
-        return np.where(half > 0, half, 1.0) if self.scaled else np.ones(self.columns)
+        return np.where(half > 0, half / self.reach, 1.0) if self.scaled else np.ones(self.columns)
 
     @property
     def half(self) -> Ints:
@@ -68,6 +69,8 @@ class FixedPoint(msgspec.Struct, frozen=True):
         rows = np.asarray(rows, dtype=np.float64)
         pick = list(columns)
         low, high = np.asarray(self.low)[pick], np.asarray(self.high)[pick]
+        if self.reach != 1.0:
+            rows = np.clip(rows, low, high)  # standard deviations from the mean
         for bad, what in (
             (np.isinf(rows), "holds an infinity; remove or replace such rows"),
             (

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.clustering import Outcome, Point, Task, Watch, fit, predict
-from coterie.protocols import FAMILIES
+from coterie.protocols import FAMILIES, Family
 from coterie.protocols.interface import Ints
 from coterie.ring import Bulk
-from coterie.sharing import Disclosure, Party
+from coterie.sharing import Disclosure, Party, Shared
 from coterie.transport import Traffic
 
 __all__ = ["Job", "Kept", "Report", "do", "read_package", "write_package"]
@@ -29,8 +29,8 @@ Kept = dict[str, dict[str, Bulk]]
 class Job(msgspec.Struct):
     """What one role is to do: the task and what this role brings. All but the task is None at the helper.
 
-    `centers`: own columns of public centres, encoded (k, d). `kept_centers`: a share kept from a fit.
-    Either makes it a prediction; `closed`: which clusters have no centre of their own.
+    For a prediction: `centers`, own columns of public centres, encoded (k, d), or `kept_centers`, a share kept from a
+    fit; `weights` of columns (1, d), public, or `kept_weights`; `closed`, which clusters have no centre of their own.
     """
 
     task: Task
@@ -38,6 +38,8 @@ class Job(msgspec.Struct):
     predicting: bool = False
     centers: Ints | None = None
     kept_centers: dict[str, Bulk] | None = None
+    weights: Ints | None = None
+    kept_weights: dict[str, Bulk] | None = None
     closed: NDArray[np.bool_] | None = None
 
     def __repr__(self) -> str:
@@ -56,6 +58,16 @@ class Report(msgspec.Struct):
         return "<Report>"  # never a share
 
 
+def _weights(family: Family, job: Job) -> Shared | None:
+    """Of columns, where those were standardised: public, or shared."""
+    task, shape = job.task, (1, job.task.layout.d)
+    if task.metric is None:
+        return None
+    if task.centers == "shared" or task.scales == "secret":
+        return family.restore(job.kept_weights, shape)
+    return family.public(np.zeros(shape, np.int64) if job.weights is None else job.weights)
+
+
 def do(me: Party, job: Job) -> Report:
     """Do a job at one role."""
     task, clock = job.task, _Clock()
@@ -69,7 +81,7 @@ def do(me: Party, job: Job) -> Report:
             centers = family.enter(own, shape)  # not everybody who computes knows them
         else:
             centers = family.public(np.zeros(shape, np.int64) if job.centers is None else job.centers)
-        outcome = predict(family, task, job.block, centers, job.closed)
+        outcome = predict(family, task, job.block, centers, job.closed, _weights(family, job))
     else:
         outcome = fit(family, task, job.block, clock)
     outcome.disclosures = list(me.ledger.entries)
