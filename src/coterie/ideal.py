@@ -63,10 +63,9 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
     `doing`: a prediction opens labels alone. `least`, `contribution`, `coalition`, `sizes`: the output rules; with a
     least size of 1, none hold. `columns`: all names, where they are known; `rounded`: those of which opened centres are
-    rounded. `scale`: how columns are
-    scaled, `scales`: whether what is worked out in secret for that is opened. `init`: where centres start, `starts`: how many starts the best is
-    chosen from. `ids`: whether ids are compared first, as in a vertical study.
-    `bounds`: whether ranges of columns are taken from the data.
+    rounded. `scale`: how columns are scaled, `scales`: whether what is worked out in secret for that is opened. `init`:
+    where centres start, `starts`: how many starts the best is chosen from. `ids`: whether ids are compared first, as in
+    a vertical study. `bounds`: whether ranges of columns are taken from the data.
     """
 
     partition: str
@@ -207,11 +206,11 @@ ITEMS: tuple[Item, ...] = (
     Item(what="counts", when="end", to=("owners",), only=COUNTS,
          sentence="The sizes of the clusters, over all parties' rows."),
     Item(what="capped columns", when="end", to=("owners",), only={**FIT, "weighted": True},
-         sentence="Which columns vary so little, for their agreed ranges, that they weigh less than they should (one bit "
-         "a column)."),
+         sentence="Which columns vary so little, for their agreed ranges, that they weigh less than they should: one "
+         "bit a column."),
     Item(what="scales", when="end", to=("owners",),
          only={**FIT, "weighted": True, "scales": "revealed", "centers": "revealed"}, precision="12 bits",
-         sentence="The standard deviation of each column over all parties' rows, to 12 bits, with which new rows can be "
+         sentence="The standard deviation of each column over all parties' rows, to 12 bits: with it, new rows can be "
          "labelled at home."),
     Item(what="inertia", when="end", to=("owners",), only=FIT, precision=f"{STEP} or shared centres",
          sentence="The inertia, one number{coarse}: the squared distances of all rows to their centres, added up."),
