@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-import math
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
 from coterie.clustering.allowed import allow
 from coterie.clustering.horizontal import open_counts, shk_means
-from coterie.clustering.rules import (
-    Rules,
-    inertia_shift,
-    round_to_grid,
-    rounded_sizes,
-    rules_of,
-    small_clusters,
-    weighted_inertia_shift,
-)
-from coterie.clustering.spread import Spread, measure_spread
+from coterie.clustering.opening import Found, Results, called, open_first, open_labels
+from coterie.clustering.rules import Rules, rules_of
+from coterie.clustering.spread import measure_spread
 from coterie.clustering.task import Outcome, Point, Task, Watch
 from coterie.clustering.vertical import svk_means
 from coterie.errors import ProtocolError
 from coterie.protocols import Family
-from coterie.protocols.interface import Ints, Part
+from coterie.protocols.interface import Ints
 from coterie.protocols.sampling import public_draws
-from coterie.sharing import Secret, Shared, open_wide
+from coterie.sharing import Secret, Shared
 
 __all__ = ["fit", "predict"]
 
-RESULT = "the result of the study"
 START = "each party takes its own columns of the rows to start from"
 #: Begins the names of the parts of what clusters were made of, among those of the centres.
 MADE = "made-"
@@ -60,15 +49,6 @@ def fit(
     return outcome
 
 
-class _Found(NamedTuple):
-    """What a restart has found: centres (k, d); one-hot labels (n, k) for them, if they have been made; where output
-    rules hold, how many rows of each of their sets each cluster had when the centres were made."""
-
-    centers: Shared
-    labels: Secret | None
-    made: Shared | None
-
-
 class _Run:
     """The restarts of a fit, of which the best is opened. Of the others nothing is learnt but their stop bits and,
     where these are revealed, their counts or labels; which one won follows from no opening but those."""
@@ -78,13 +58,14 @@ class _Run:
         self.me, self.n, self.k, self.d = family.me, task.layout.n, task.clusters, task.layout.d
         self.rows = family.table(own, task.layout)
         self.spread = measure_spread(family, task, own)
+        self.results = Results(family, task, own, self.rows, self.spread, rules)
         self.opened_starts = [list(start) for start in task.starts]
 
-    def restart(self, point: Point, best: _Found | None) -> tuple[_Found, int]:
+    def restart(self, point: Point, best: Found | None) -> tuple[Found, int]:
         """What a restart finds, from its start or where it was left, and after how many iterations."""
         return (self._svk_means if self.task.labels == "revealed" else self._shk_means)(point, best)
 
-    def _shk_means(self, point: Point, best: _Found | None) -> tuple[_Found, int]:
+    def _shk_means(self, point: Point, best: Found | None) -> tuple[Found, int]:
         family, task = self.family, self.task
         if point.iteration:
             centers = family.restore(point.centers, (self.k, self.d))
@@ -102,9 +83,9 @@ class _Run:
             family, task, self.rows, self.spread, centers, point.iteration, iterated
         )
         counted = None if self.rules is None else family.tally(made, self.rules.sets)
-        return _Found(centers, labels, counted), n_iter
+        return Found(centers, labels, counted), n_iter
 
-    def _svk_means(self, point: Point, best: _Found | None) -> tuple[_Found, int]:
+    def _svk_means(self, point: Point, best: Found | None) -> tuple[Found, int]:
         own = centers = whole = None
         columns = self.task.layout.own_columns(self.me.rank) if self.own is not None else []
         start = None if point.iteration else self._open_start(point.start)
@@ -126,7 +107,7 @@ class _Run:
             whole = np.zeros((self.k, self.d), np.int64)
             whole[:, columns] = centers
         shared = self.family.enter(whole, (self.k, self.d))
-        return _Found(shared, None, None), n_iter
+        return Found(shared, None, None), n_iter
 
     def _seed(self, start: int) -> tuple[Shared, Shared]:
         """Centres by k-means++, and the numbers of their rows."""
@@ -148,17 +129,17 @@ class _Run:
     def _held(self, value: Secret) -> Held | None:
         return None if not self.me.serves else self.family.export(value)
 
-    def _point(self, begun: Point, iteration: int, centers: Held | None, best: _Found | None) -> Point:
+    def _point(self, begun: Point, iteration: int, centers: Held | None, best: Found | None) -> Point:
         return Point(begun.start, iteration, begun.most, centers, None if best is None else self._held_of(best))
 
-    def _held_of(self, found: _Found) -> Held | None:
+    def _held_of(self, found: Found) -> Held | None:
         """This role's part of what a restart has found; the labels follow from the centres."""
         held = self._held(found.centers)
         if held is not None and found.made is not None:
             held |= {f"{MADE}{part}": share for part, share in self.family.export(found.made).items()}
         return held
 
-    def _restored(self, held: Held | None) -> _Found:
+    def _restored(self, held: Held | None) -> Found:
         made = None
         if self.rules is not None:
             counted = None
@@ -166,12 +147,7 @@ class _Run:
                 counted = {part.removeprefix(MADE): share for part, share in held.items() if part.startswith(MADE)}
             made = self.family.restore(counted, (self.k * len(self.rules.sets.members),))
         centers = self.family.restore(held, (self.k, self.d))
-        return _Found(centers, None, made)
-
-    def _labels_of(self, found: _Found) -> Secret:
-        if found.labels is not None:
-            return found.labels
-        return self.family.label(self.rows, found.centers, weights=self.spread.weights)
+        return Found(centers, None, made)
 
     # -- restarts ----------------------------------------------------------------------------------------
 
@@ -203,167 +179,25 @@ class _Run:
             raise ProtocolError("there is no restart to open the result of")
         found = best
         self.watch.finished(lambda: Point(restarts, n_iter, n_iter, None, self._held_of(found)))
-        return self._open(best, n_iter)
+        outcome = self.results.open(best, n_iter)
+        outcome.start_rows = self.opened_starts
+        return outcome
 
-    def _better(self, old: _Found, least: Shared, new: _Found, objective: Shared) -> tuple[_Found, Shared]:
+    def _better(self, old: Found, least: Shared, new: Found, objective: Shared) -> tuple[Found, Shared]:
         """The one with the smaller objective, the old one if they are equal; nobody learns which."""
         pairs = [(least, objective), (old.centers, new.centers)]
         if old.made is not None and new.made is not None:
             pairs.append((old.made, new.made))
         chosen, centers, *made = self.family.choose(least, objective, pairs)
-        return _Found(centers, None, made[0] if made else None), chosen
+        return Found(centers, None, made[0] if made else None), chosen
 
-    def _objective(self, found: _Found) -> Shared:
-        sums, counts = self.family.sums(self.rows, self._labels_of(found))
+    def _objective(self, found: Found) -> Shared:
+        sums, counts = self.family.sums(self.rows, self.results.labels_of(found))
         weights, squares = self.spread.weights, self.spread.squares
         if weights is None or squares is None:
             return self.family.objective(sums, counts, found.centers)
         within = self.family.scatter_within(sums, counts, found.centers, squares)
         return self.family.weighted_total(within, weights)
-
-    # -- results -----------------------------------------------------------------------------------------
-
-    def _open(self, found: _Found, n_iter: int) -> Outcome:
-        """Centres, labels and inertia, to those who may have them."""
-        family, task = self.family, self.task
-        centers, called, kept = found.centers, None, found.centers
-        out = Outcome(n_iter=n_iter, start_rows=self.opened_starts)
-        slots = list(range(self.k))
-        if self.rules is not None:
-            centers, slots = self._closed(found, self.rules, out)
-            found = _Found(centers, None, None)
-            called = _called(slots, out.all_closed)
-            kept = centers[[slots.index(j) if j in slots else 0 for j in range(self.k)]]
-        labels = self._labels_of(found)
-        out.kept = {"centers": kept} if self.rules is not None else {"centers": kept, "labels": labels}
-        if task.centers == "revealed":
-            open_centers(family, task, centers, slots, out)
-        if self.spread.weights is not None:
-            out.kept["weights"] = self.spread.weights
-            self._open_scales(self.spread, out)
-        open_labels(family, task, labels, called, out)
-        if self.rules is not None and task.sizes == "rounded":
-            self._open_sizes(labels, self.rules, slots, out)
-        self._open_inertia(labels, centers, out)
-        return out
-
-    def _closed(self, found: _Found, rules: Rules, out: Outcome) -> tuple[Shared, list[int]]:
-        """Round the centres, find out which clusters stay closed, and put a copy of an open centre in the place of each
-        closed one: nothing of a closed centre is left in what is labelled by, opened or kept.
-
-        Returns the centres with the open ones first, and which cluster each is. Copies come after the first, which
-        wins all ties, so no row is labelled by one. If all are closed, all centres are zero. At the helper, who does
-        not know, any order will do.
-        """
-        family, task = self.family, self.task
-        if found.made is None:
-            raise ProtocolError("nobody has counted the clusters that the centres were made of")
-        centers = round_to_grid(family, task.grid, found.centers)
-        labels = self._labels_of(found)
-        if task.grid:
-            labels = family.label(self.rows, centers, counted=True, weights=self.spread.weights)
-        few = small_clusters(family, rules, found.made, family.tally(labels, rules.sets))
-        if few is None:
-            return centers[list(range(self.k))], list(range(self.k))
-        out.suppressed = few.astype(np.bool_)
-        slots = _open_first(out.suppressed)
-        return centers[slots] * int(not out.all_closed), slots
-
-    def _open_sizes(self, labels: Secret, rules: Rules, slots: list[int], out: Outcome) -> None:
-        """The sizes of the open clusters, to the nearest multiple of the least size."""
-        family, count = self.family, out.open_clusters(self.k)
-        sizes = rounded_sizes(family, rules.least, family.tally(labels, rules.sets.whole))
-        part = Part(slice(0, count), self.me.world.owners, f"multiples of {rules.least}")
-        (opened,) = family.open_parts(sizes, [part], "sizes", RESULT)
-        if opened is not None:
-            out.sizes = np.zeros(self.k, np.int64)
-            out.sizes[slots[:count]] = rules.least * opened
-
-    def _open_scales(self, spread: Spread, out: Outcome) -> None:
-        """Which columns are capped and, where that is agreed on, the weights of all."""
-        family, owners = self.family, self.me.world.owners
-        assert spread.weights is not None
-        assert spread.capped is not None
-        capped = family.open(spread.capped, owners, "capped columns", RESULT)
-        out.capped = None if capped is None else capped.astype(np.bool_)
-        if self.task.scales == "revealed" and self.task.centers == "revealed":
-            opened = family.open(spread.weights, owners, "scales", RESULT)
-            out.scales = None if opened is None else opened[0]
-
-    def _open_inertia(self, labels: Secret, centers: Shared, out: Outcome) -> None:
-        """The sum over all rows of the squared distance to the centre they are labelled by.
-
-        Where output rules hold, in multiples of a public step. Rows and columns may lie with anybody: what is cut off
-        is added up first."""
-        task, family = self.task, self.family
-        if self.spread.weights is not None:
-            self._open_weighted_inertia(self.spread, labels, centers, out)
-            return
-        if task.centers == "revealed" and self.rules is None:
-            total = open_wide(self.me, _exact_sum(self._own_inertia(out)), "inertia", RESULT)
-            out.inertia = None if total is None else task.encoding.squared(total)
-            return
-        shift = inertia_shift(family.problem, task.grid)
-        if task.centers == "revealed":
-            rounded = self._shifted([_exact_sum(self._own_inertia(out))], shift)
-        else:
-            fine = family.problem.objective_shift
-            sums, counts = family.sums(self.rows, labels)
-            known = int(not out.all_closed)
-            objective = family.objective(sums * known, counts * known, centers)
-            squares = [_exact_sum(self._own_squares(out))]
-            rounded = family.truncate(objective + self._shifted(squares, fine), shift - fine)
-        opened = family.open(rounded, self.me.world.owners, "inertia", RESULT)
-        if opened is not None and not out.all_closed:
-            out.inertia = task.encoding.squared(int(opened[0]), shift)
-
-    def _open_weighted_inertia(self, spread: Spread, labels: Secret, centers: Shared, out: Outcome) -> None:
-        """As `_open_inertia`, column by column, and then weighted; in units of standardised data."""
-        task, family = self.task, self.family
-        assert spread.weights is not None
-        assert spread.squares is not None
-        known = int(not out.all_closed)
-        if task.centers == "revealed":
-            parts = [_exact_sum(column) for column in self._own_inertia(out).T]
-            total = self._shifted(parts, family.problem.weighted_shift)
-            weighted = family.product(total.reshape(1, self.d), spread.weights).sum(1)
-        else:
-            sums, counts = family.sums(self.rows, labels)
-            within = family.scatter_within(sums, counts, centers, spread.squares)
-            weighted = family.weighted_total(within * known, spread.weights)
-        rough = weighted_inertia_shift(family.problem) if self.rules is not None else 0
-        opened = family.open(family.truncate(weighted, rough), self.me.world.owners, "inertia", RESULT)
-        if opened is not None and known:
-            assert task.metric is not None
-            scale = task.metric.scale(self.n, max(family.problem.half))
-            shift = rough + family.problem.weighted_shift - scale
-            out.inertia = math.ldexp(int(opened[0]) * self.n, shift)
-
-    def _shifted(self, parts: list[int], shift: int) -> Shared:
-        """The sums (m,) of what the parties hold, in multiples of 2^shift, rounded to the nearest."""
-        high, low = zip(*(divmod(part, 1 << shift) for part in parts), strict=True)
-        words = [np.array(half, np.int64) if self.me.owns else None for half in (high, low)]
-        upper, lower = (self.family.enter(half, (len(parts),)) for half in words)
-        return upper + self.family.truncate(lower, shift)
-
-    def _own_inertia(self, out: Outcome) -> Ints:
-        """The squared distances of own cells to the centres that this party has learnt (rows, d); exact."""
-        if self.own is None or out.rows is None or out.labels is None or out.centers is None:
-            return np.zeros((0, self.d), np.int64)
-        known = out.labels >= 0
-        rows = np.flatnonzero(out.rows)[known]
-        held = self.task.layout.own_cells(self.me.rank)[rows]
-        centers = np.zeros((self.k, self.d), np.int64)
-        centers[:, out.center_columns] = out.centers
-        difference = np.where(held, self.own[rows] - centers[out.labels[known]], 0)
-        return np.asarray(difference * difference)
-
-    def _own_squares(self, out: Outcome) -> Ints:
-        """The squares of own cells, of rows that have a label."""
-        if self.own is None or out.rows is None or out.labels is None:
-            return np.zeros((0, self.d), np.int64)
-        own = self.own[np.flatnonzero(out.rows)[out.labels >= 0]]  # of other rows it holds no cells
-        return np.asarray(own * own)
 
 
 def predict(
@@ -381,62 +215,14 @@ def predict(
     allow(family.me, task, "predict")
     own = None if block is None else task.layout.place(family.me.rank, block)
     rows = family.table(own, task.layout)
-    called = None
+    names = None
     if task.least > 1:
         if closed is None:
             closed = np.zeros(task.clusters, np.bool_)
-        slots = _open_first(closed)
+        slots = open_first(closed)
         centers = centers[slots]
-        called = _called(slots, bool(closed.all()))
+        names = called(slots, bool(closed.all()))
     labels = family.label(rows, centers, weights=weights)
     out = Outcome(kept={"labels": labels})
-    open_labels(family, task, labels, called, out)
+    open_labels(family, task, labels, names, out)
     return out
-
-
-def open_labels(family: Family, task: Task, labels: Secret, called: Ints | None, out: Outcome) -> None:
-    """The label of each row, to the parties that hold cells of it. `called`: what each slot's label is plus 1; 0, that
-    is -1, where every cluster is closed."""
-    me, layout, first = family.me, task.layout, 0 if called is None else 1
-    index = family.index(labels, called)
-    known = np.zeros(layout.n, np.bool_)
-    found = np.zeros(layout.n, np.int64)
-    groups = layout.label_groups(me.world.p)
-    parts = [Part(rows, holders, f"{len(rows)} rows") for rows, holders in groups]
-    for (rows, _), opened in zip(groups, family.open_parts(index, parts, "labels", RESULT), strict=True):
-        if opened is not None:
-            known[rows], found[rows] = True, opened - first
-    if me.owns:
-        out.rows, out.labels = known, found[known]
-
-
-def open_centers(family: Family, task: Task, centers: Shared, slots: list[int], out: Outcome) -> None:
-    """Columns of the centres to those who may know them; closed clusters have none (zero here)."""
-    me, layout = family.me, task.layout
-    groups, names = layout.center_groups(me.world.p), task.encoding.names
-    count = out.open_clusters(task.clusters)
-    parts = [
-        Part(np.ix_(np.arange(count), np.array(columns)), to, ", ".join(names[l] for l in columns))
-        for columns, to in groups
-    ]
-    for (columns, _), opened in zip(groups, family.open_parts(centers, parts, "centers", RESULT), strict=True):
-        if opened is not None:
-            out.center_columns, out.centers = columns, np.zeros((task.clusters, len(columns)), np.int64)
-            out.centers[slots[:count]] = opened
-
-
-def _open_first(closed: NDArray[np.bool_]) -> list[int]:
-    """Which cluster's centre stands in each of k slots: the open ones first, then copies of the first of them."""
-    opened = [int(j) for j in np.flatnonzero(~closed)]
-    return opened + [opened[0] if opened else 0] * (len(closed) - len(opened))
-
-
-def _called(slots: list[int], all_closed: bool) -> Ints:
-    """What a row labelled by a slot is called, plus 1; 0 where every cluster is closed."""
-    return np.zeros(len(slots), np.int64) if all_closed else np.array(slots) + 1
-
-
-def _exact_sum(squares: Ints) -> int:
-    """The sum of non-negative 63-bit numbers, of which there may be more than 64 bits hold."""
-    high, low = squares >> 31, squares & ((1 << 31) - 1)
-    return (int(high.sum()) << 31) + int(low.sum())

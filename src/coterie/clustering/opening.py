@@ -1,0 +1,243 @@
+"""What is opened at the end of a fit or prediction: labels, centres, scales, inertia, to those who may have them."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.clustering.rules import (
+    Rules,
+    inertia_shift,
+    round_to_grid,
+    rounded_sizes,
+    small_clusters,
+    weighted_inertia_shift,
+)
+from coterie.clustering.spread import Spread
+from coterie.clustering.task import Outcome, Task
+from coterie.errors import ProtocolError
+from coterie.protocols import Family
+from coterie.protocols.interface import Ints, Part
+from coterie.sharing import Secret, Shared, open_wide
+
+__all__ = ["Found", "Results", "called", "open_centers", "open_first", "open_labels"]
+
+RESULT = "the result of the study"
+
+
+class Found(NamedTuple):
+    """What a restart has found: centres (k, d); one-hot labels (n, k) for them, if they have been made; where output
+    rules hold, how many rows of each of their sets each cluster had when the centres were made."""
+
+    centers: Shared
+    labels: Secret | None
+    made: Shared | None
+
+
+class Results:
+    """Of a fit, at one role."""
+
+    def __init__(
+        self, family: Family, task: Task, own: Ints | None, rows: Secret, spread: Spread, rules: Rules | None
+    ) -> None:
+        self.family, self.task, self.own, self.rows, self.spread, self.rules = family, task, own, rows, spread, rules
+        self.me, self.n, self.k, self.d = family.me, task.layout.n, task.clusters, task.layout.d
+
+    def labels_of(self, found: Found) -> Secret:
+        """Labels for the centres that were found."""
+        if found.labels is not None:
+            return found.labels
+        return self.family.label(self.rows, found.centers, weights=self.spread.weights)
+
+    def open(self, found: Found, n_iter: int) -> Outcome:
+        """Centres, labels and inertia, to those who may have them."""
+        family, task = self.family, self.task
+        centers, names, kept = found.centers, None, found.centers
+        out = Outcome(n_iter=n_iter)
+        slots = list(range(self.k))
+        if self.rules is not None:
+            centers, slots = self._closed(found, self.rules, out)
+            found = Found(centers, None, None)
+            names = called(slots, out.all_closed)
+            kept = centers[[slots.index(j) if j in slots else 0 for j in range(self.k)]]
+        labels = self.labels_of(found)
+        out.kept = {"centers": kept} if self.rules is not None else {"centers": kept, "labels": labels}
+        if task.centers == "revealed":
+            open_centers(family, task, centers, slots, out)
+        if self.spread.weights is not None:
+            out.kept["weights"] = self.spread.weights
+            self._open_scales(self.spread, out)
+        open_labels(family, task, labels, names, out)
+        if self.rules is not None and task.sizes == "rounded":
+            self._open_sizes(labels, self.rules, slots, out)
+        self._open_inertia(labels, centers, out)
+        return out
+
+    def _closed(self, found: Found, rules: Rules, out: Outcome) -> tuple[Shared, list[int]]:
+        """Round the centres, find out which clusters stay closed, and put a copy of an open centre in the place of each
+        closed one: nothing of a closed centre is left in what is labelled by, opened or kept.
+
+        Returns the centres with the open ones first, and which cluster each is. Copies come after the first, which
+        wins all ties, so no row is labelled by one. If all are closed, all centres are zero. At the helper, who does
+        not know, any order will do.
+        """
+        family, task = self.family, self.task
+        if found.made is None:
+            raise ProtocolError("nobody has counted the clusters that the centres were made of")
+        centers = round_to_grid(family, task.grid, found.centers)
+        labels = self.labels_of(found)
+        if task.grid:
+            labels = family.label(self.rows, centers, counted=True, weights=self.spread.weights)
+        few = small_clusters(family, rules, found.made, family.tally(labels, rules.sets))
+        if few is None:
+            return centers[list(range(self.k))], list(range(self.k))
+        out.suppressed = few.astype(np.bool_)
+        slots = open_first(out.suppressed)
+        return centers[slots] * int(not out.all_closed), slots
+
+    def _open_sizes(self, labels: Secret, rules: Rules, slots: list[int], out: Outcome) -> None:
+        """The sizes of the open clusters, to the nearest multiple of the least size."""
+        family, count = self.family, out.open_clusters(self.k)
+        sizes = rounded_sizes(family, rules.least, family.tally(labels, rules.sets.whole))
+        part = Part(slice(0, count), self.me.world.owners, f"multiples of {rules.least}")
+        (opened,) = family.open_parts(sizes, [part], "sizes", RESULT)
+        if opened is not None:
+            out.sizes = np.zeros(self.k, np.int64)
+            out.sizes[slots[:count]] = rules.least * opened
+
+    def _open_scales(self, spread: Spread, out: Outcome) -> None:
+        """Which columns are capped and, where that is agreed on, the weights of all."""
+        family, owners = self.family, self.me.world.owners
+        assert spread.weights is not None
+        assert spread.capped is not None
+        capped = family.open(spread.capped, owners, "capped columns", RESULT)
+        out.capped = None if capped is None else capped.astype(np.bool_)
+        if self.task.scales == "revealed" and self.task.centers == "revealed":
+            opened = family.open(spread.weights, owners, "scales", RESULT)
+            out.scales = None if opened is None else opened[0]
+
+    def _open_inertia(self, labels: Secret, centers: Shared, out: Outcome) -> None:
+        """The sum over all rows of the squared distance to the centre they are labelled by.
+
+        Where output rules hold, in multiples of a public step. Rows and columns may lie with anybody: what is cut off
+        is added up first."""
+        task, family = self.task, self.family
+        if self.spread.weights is not None:
+            self._open_weighted_inertia(self.spread, labels, centers, out)
+            return
+        if task.centers == "revealed" and self.rules is None:
+            total = open_wide(self.me, _exact_sum(self._own_inertia(out)), "inertia", RESULT)
+            out.inertia = None if total is None else task.encoding.squared(total)
+            return
+        shift = inertia_shift(family.problem, task.grid)
+        if task.centers == "revealed":
+            rounded = self._shifted([_exact_sum(self._own_inertia(out))], shift)
+        else:
+            fine = family.problem.objective_shift
+            sums, counts = family.sums(self.rows, labels)
+            known = int(not out.all_closed)
+            objective = family.objective(sums * known, counts * known, centers)
+            squares = [_exact_sum(self._own_squares(out))]
+            rounded = family.truncate(objective + self._shifted(squares, fine), shift - fine)
+        opened = family.open(rounded, self.me.world.owners, "inertia", RESULT)
+        if opened is not None and not out.all_closed:
+            out.inertia = task.encoding.squared(int(opened[0]), shift)
+
+    def _open_weighted_inertia(self, spread: Spread, labels: Secret, centers: Shared, out: Outcome) -> None:
+        """As `_open_inertia`, column by column, and then weighted; in units of standardised data."""
+        task, family = self.task, self.family
+        assert spread.weights is not None
+        assert spread.squares is not None
+        known = int(not out.all_closed)
+        if task.centers == "revealed":
+            parts = [_exact_sum(column) for column in self._own_inertia(out).T]
+            total = self._shifted(parts, family.problem.weighted_shift)
+            weighted = family.product(total.reshape(1, self.d), spread.weights).sum(1)
+        else:
+            sums, counts = family.sums(self.rows, labels)
+            within = family.scatter_within(sums, counts, centers, spread.squares)
+            weighted = family.weighted_total(within * known, spread.weights)
+        rough = weighted_inertia_shift(family.problem) if self.rules is not None else 0
+        opened = family.open(family.truncate(weighted, rough), self.me.world.owners, "inertia", RESULT)
+        if opened is not None and known:
+            assert task.metric is not None
+            scale = task.metric.scale(self.n, max(family.problem.half))
+            shift = rough + family.problem.weighted_shift - scale
+            out.inertia = math.ldexp(int(opened[0]) * self.n, shift)
+
+    def _shifted(self, parts: list[int], shift: int) -> Shared:
+        """The sums (m,) of what the parties hold, in multiples of 2^shift, rounded to the nearest."""
+        high, low = zip(*(divmod(part, 1 << shift) for part in parts), strict=True)
+        words = [np.array(half, np.int64) if self.me.owns else None for half in (high, low)]
+        upper, lower = (self.family.enter(half, (len(parts),)) for half in words)
+        return upper + self.family.truncate(lower, shift)
+
+    def _own_inertia(self, out: Outcome) -> Ints:
+        """The squared distances of own cells to the centres that this party has learnt (rows, d); exact."""
+        if self.own is None or out.rows is None or out.labels is None or out.centers is None:
+            return np.zeros((0, self.d), np.int64)
+        known = out.labels >= 0
+        rows = np.flatnonzero(out.rows)[known]
+        held = self.task.layout.own_cells(self.me.rank)[rows]
+        centers = np.zeros((self.k, self.d), np.int64)
+        centers[:, out.center_columns] = out.centers
+        difference = np.where(held, self.own[rows] - centers[out.labels[known]], 0)
+        return np.asarray(difference * difference)
+
+    def _own_squares(self, out: Outcome) -> Ints:
+        """The squares of own cells, of rows that have a label."""
+        if self.own is None or out.rows is None or out.labels is None:
+            return np.zeros((0, self.d), np.int64)
+        own = self.own[np.flatnonzero(out.rows)[out.labels >= 0]]  # of other rows it holds no cells
+        return np.asarray(own * own)
+
+
+def open_labels(family: Family, task: Task, labels: Secret, called: Ints | None, out: Outcome) -> None:
+    """The label of each row, to the parties that hold cells of it. `called`: what each slot's label is plus 1; 0, that
+    is -1, where every cluster is closed."""
+    me, layout, first = family.me, task.layout, 0 if called is None else 1
+    index = family.index(labels, called)
+    known = np.zeros(layout.n, np.bool_)
+    found = np.zeros(layout.n, np.int64)
+    groups = layout.label_groups(me.world.p)
+    parts = [Part(rows, holders, f"{len(rows)} rows") for rows, holders in groups]
+    for (rows, _), opened in zip(groups, family.open_parts(index, parts, "labels", RESULT), strict=True):
+        if opened is not None:
+            known[rows], found[rows] = True, opened - first
+    if me.owns:
+        out.rows, out.labels = known, found[known]
+
+
+def open_centers(family: Family, task: Task, centers: Shared, slots: list[int], out: Outcome) -> None:
+    """Columns of the centres to those who may know them; closed clusters have none (zero here)."""
+    me, layout = family.me, task.layout
+    groups, names = layout.center_groups(me.world.p), task.encoding.names
+    count = out.open_clusters(task.clusters)
+    parts = [
+        Part(np.ix_(np.arange(count), np.array(columns)), to, ", ".join(names[l] for l in columns))
+        for columns, to in groups
+    ]
+    for (columns, _), opened in zip(groups, family.open_parts(centers, parts, "centers", RESULT), strict=True):
+        if opened is not None:
+            out.center_columns, out.centers = columns, np.zeros((task.clusters, len(columns)), np.int64)
+            out.centers[slots[:count]] = opened
+
+
+def open_first(closed: NDArray[np.bool_]) -> list[int]:
+    """Which cluster's centre stands in each of k slots: the open ones first, then copies of the first of them."""
+    opened = [int(j) for j in np.flatnonzero(~closed)]
+    return opened + [opened[0] if opened else 0] * (len(closed) - len(opened))
+
+
+def called(slots: list[int], all_closed: bool) -> Ints:
+    """What a row labelled by a slot is called, plus 1; 0 where every cluster is closed."""
+    return np.zeros(len(slots), np.int64) if all_closed else np.array(slots) + 1
+
+
+def _exact_sum(squares: Ints) -> int:
+    """The sum of non-negative 63-bit numbers, of which there may be more than 64 bits hold."""
+    high, low = squares >> 31, squares & ((1 << 31) - 1)
+    return (int(high.sum()) << 31) + int(low.sum())
