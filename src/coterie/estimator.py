@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Cluster
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from coterie.clustering import Outcome, make_task, put_together
+from coterie.clustering.nearest import nearest_open
 from coterie.data import Blocks, gather, split
 from coterie.errors import InputError, ProtocolError
 from coterie.parameters import check_parameters, check_whole_number, encode_blocks, name_parties, prepare_fit
@@ -58,13 +59,18 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         Restarts; inertias are compared in secret and only the winner is opened.
     max_iter : int, default=300
     tol : float, default=1e-4
-        Stop when the centres' total squared movement, in (scaled) data units, is at most this.
+        Stop when the centres' total squared movement is at most this part of the columns' mean variance, as
+        scikit-learn does; the variance stays secret.
     bounds : "auto", array of shape (n_features, 2), or dict of column name to (low, high), default="auto"
         The public range of each column. "auto" takes the data's range widened twofold, and logs that as
         a disclosure. A value outside is an error.
-    scale : {None, "bounds"}, default=None
-        "bounds": columns are scaled by half their public range while clustering; centres come back in
-        data units, `inertia_`, `transform` and `score` stay in scaled units.
+    scale : {None, "bounds", "standard"}, default=None
+        "bounds": columns are scaled by half their public range while clustering. "standard": to a variance of 1 over
+        all parties' rows, which is worked out in secret; where columns are split, each party does that at home. Centres
+        come back in data units, `inertia_`, `transform` and `score` stay in scaled units.
+    scales : {"revealed", "secret"}, default="revealed"
+        With `scale="standard"` and revealed centres: whether the columns' standard deviations are opened at the end. If
+        not, new rows are labelled by `predict_parties` only.
     least_cluster_size : int, default=1
         Output rules (docs/output-rules.md): a cluster is opened only if it has at least so many rows, both when its
         centre was made and in the end. Of a closed one nothing is opened, and its rows are labelled by the nearest
@@ -100,6 +106,10 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     suppressed_ : bool array of shape (n_clusters,), with a least cluster size above 1
         Which clusters stay closed; their rows of `cluster_centers_` are NaN.
     sizes_ : array of shape (n_clusters,), with `sizes="rounded"`
+    scales_ : array of shape (n_features,), with `scale="standard"` where that is opened
+        Standard deviations of the columns, to 12 bits; 0 for a column that does not vary.
+    capped_ : bool array of shape (n_features,), with `scale="standard"`
+        Columns that vary so little, for their bounds, that they weigh less than they should; use tighter bounds.
     bounds_ : array of shape (n_features, 2)
     traffic_ : Traffic
     disclosures_ : list of Disclosure
@@ -372,17 +382,9 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
 
     def _closest(self, x: Floats) -> NDArray[np.int32]:
         """Labels as the protocol gives them: ties to the lowest index, on rows rounded to fixed point."""
-        encoding, centers = self._encoding, self._whole_centers
-        whole = np.rint((x - encoding.shift) / encoding.unit * 2.0**encoding.f)
-        weights = np.ones(len(encoding.half), np.int64) if self._weights is None else self._weights
-        reach = np.maximum(np.abs(whole).max(axis=0, initial=0.0), 2.0 * encoding.half)
-        exact = bool((weights * (2 * reach) ** 2).sum() < 2.0**62)
-        rows = whole.astype(np.int64) if exact else whole  # far outside the range whole numbers would overflow
-        known = np.flatnonzero(~self._closed)
-        if not len(known):
-            return np.full(len(rows), -1, np.int32)
-        distances = np.stack([(weights * (rows - center) ** 2).sum(axis=1) for center in centers[known]], axis=1)
-        return known[distances.argmin(axis=1)].astype(np.int32)
+        encoding = self._encoding
+        rows = np.rint((x - encoding.shift) / encoding.unit * 2.0**encoding.f)
+        return nearest_open(rows, self._whole_centers, self._closed, self._weights).astype(np.int32)
 
 
 def _agreed_log(outcomes: Sequence[Outcome]) -> list[Disclosure]:

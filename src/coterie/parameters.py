@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from coterie.clustering import SD_REACH, SEED_BYTES, Task, distinct_rows, make_encoding, make_standard, make_task
+from coterie.clustering import SEED_BYTES, Task, at_home, distinct_rows, make_scaled, make_task, stays_inside
 from coterie.data import Blocks
 from coterie.errors import InputError
 from coterie.planning import check_plan, planned
@@ -81,15 +81,15 @@ def prepare_fit(model: SecureKMeans, table: Blocks, names: Sequence[str] | None 
     everybody = FAMILIES[model.protocol].world(name_parties(len(table.blocks))).everybody
     low, high, disclosed = _find_bounds(model.bounds, table, columns, everybody)
     resolution = _check_resolution(model.resolution, columns, table.layout.partition)
-    metric = None
+    wanted = None if model.fractional_bits == "auto" else int(model.fractional_bits)
+    rounded = bool(resolution) and model.least_cluster_size > 1
+    inside = stays_inside(model.centers, model.scales, model.partition, not isinstance(model.init, str), rounded)
+    encoding, metric = make_scaled(
+        model.scale, table.layout.partition, columns, low, high, n, k, inside=inside, wanted=wanted
+    )
     if model.scale == "standard" and table.layout.partition == "vertical":
-        low, high, disclosed = *standardise_at_home(table, low, high, columns), []
-        encoding = make_encoding(columns, low, high, n, k, scaled=True, reach=SD_REACH)
-    elif model.scale == "standard":
-        encoding, metric = make_standard(columns, low, high, n, k, _stays_inside(model, bool(resolution)))
-    else:
-        wanted = None if model.fractional_bits == "auto" else int(model.fractional_bits)
-        encoding = make_encoding(columns, low, high, n, k, scaled=model.scale == "bounds", wanted=wanted)
+        bounds = FixedPoint(tuple(low), tuple(high), columns, 0)
+        encoding, disclosed = standardise_at_home(encoding, bounds, table), []
     task = make_task(
         model.protocol,
         k,
@@ -112,26 +112,13 @@ def prepare_fit(model: SecureKMeans, table: Blocks, names: Sequence[str] | None 
     return Prepared(task, encode_blocks(task, table), disclosed)
 
 
-def _stays_inside(model: SecureKMeans, rounded: bool) -> bool:
-    """Is nothing measured in secret but the data and means of them? Not new rows, nor centres that were given or
-    rounded: those may lie outside the hull of the data, where distances are longer."""
-    at_home = model.centers == "revealed" and model.scales == "revealed" and model.partition == "horizontal"
-    return at_home and isinstance(model.init, str) and not (rounded and model.least_cluster_size > 1)
-
-
-def standardise_at_home(
-    table: Blocks, low: Sequence[float], high: Sequence[float], columns: Sequence[str]
-) -> tuple[list[float], list[float]]:
-    """By columns, each party knows the mean and standard deviation of its own: the range of so many on either side.
-    What lies beyond is cut off there."""
-    below, above = [0.0] * len(columns), [0.0] * len(columns)
+def standardise_at_home(encoding: FixedPoint, bounds: FixedPoint, table: Blocks) -> FixedPoint:
+    """By columns, each party knows the mean and standard deviation of its own. Ranges that were given hold, too."""
     for j, block in enumerate(table.blocks):
         own = table.layout.own_columns(j + 1)
-        FixedPoint(tuple(low), tuple(high), tuple(columns), 0).encode(block, own, f"party P{j + 1}: ")  # within bounds
-        mean, reach = block.mean(axis=0), SD_REACH * block.std(axis=0)
-        for l, a, b in zip(own, mean - reach, mean + reach, strict=True):
-            below[l], above[l] = float(a), float(b)
-    return below, above
+        bounds.encode(block, own, f"party P{j + 1}: ")
+        encoding = at_home(encoding, own, block.mean(axis=0), block.std(axis=0))
+    return encoding
 
 
 def _start(model: SecureKMeans, encoding: FixedPoint, n: int, k: int) -> dict[str, Any]:

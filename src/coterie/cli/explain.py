@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from coterie.cli.people import list_participants, show_participants
-from coterie.clustering import Layout, make_encoding, make_task
+from coterie.clustering import Layout, make_scaled, make_task
 from coterie.errors import InputError
 from coterie.ideal import Terms
 from coterie.planning import forecast, planned
@@ -15,12 +15,18 @@ from coterie.planning.sketch import even_layout
 from coterie.report.formats import format_bytes, format_duration, join_names
 from coterie.report.promises import promises
 from coterie.study.agreement import Study, study_hash
+from coterie.study.handshake import study_stays_inside
 from coterie.study.policy import LEAST, explain_protocols
 from coterie.study.statement import state_output_rules, terms_of_study
 from coterie.transport.links import LINKS
 
 __all__ = ["explain_study"]
 
+SCALES = {
+    "none": "not scaled",
+    "bounds": "scaled by their bounds",
+    "standard": "standardised, to a variance of 1 over all parties' rows",
+}
 STARTS = {
     "k-means++": "by k-means++, which draws rows in secret, far from each other",
     "random": "from rows with public numbers",
@@ -42,7 +48,7 @@ def explain_study(study: Study, rows: int, iterations: int) -> tuple[str, dict[s
         f"partitioned {'by rows' if todo.partition == 'horizontal' else 'by columns'}; protocol {todo.protocol}; at "
         f"most {todo.max_iter} iterations; {todo.restarts} {'start' if todo.restarts == 1 else 'starts'} "
         f"{STARTS[todo.init]} (seed {todo.seed}); columns are "
-        f"{'scaled by their bounds' if todo.scale == 'bounds' else 'not scaled'}.",
+        f"{SCALES[todo.scale]}.",
     ]
     for column in study.data.columns:
         held = f", held by {column.holder}" if column.holder else ""
@@ -107,16 +113,26 @@ def _forecast(study: Study, rows: int, iterations: int, link: str) -> dict[str, 
     todo, world, d = study.clustering, study.world(), len(study.data.columns)
     parties = world.p
     low, high = ([getattr(c, end) for c in study.data.columns] for end in ("low", "high"))
-    scaled = todo.scale == "bounds"
+    least = expect_terms(study).least
     if todo.partition == "horizontal":
         layout = even_layout("horizontal", rows, d, parties)
     else:
         layout = Layout("vertical", rows, d, columns=tuple(tuple(study.own_columns(j)) for j in world.owners))
+    encoding, metric = make_scaled(
+        todo.scale,
+        todo.partition,
+        study.column_names,
+        low,
+        high,
+        rows,
+        todo.clusters,
+        inside=study_stays_inside(study, least),
+    )
     task = make_task(
         todo.protocol,
         todo.clusters,
         layout,
-        make_encoding(study.column_names, low, high, rows, todo.clusters, scaled=scaled),
+        encoding,
         checked=False,
         resolution={column.name: column.resolution for column in study.data.columns},
         counts=study.disclosures.counts,
@@ -124,7 +140,9 @@ def _forecast(study: Study, rows: int, iterations: int, link: str) -> dict[str, 
         centers=study.disclosures.centers,
         max_iter=todo.max_iter,
         tol=todo.tol,
-        least=expect_terms(study).least,
+        least=least,
+        metric=metric,
+        scales=study.disclosures.scales,
         contribution=study.disclosures.contribution,
         sizes=study.disclosures.sizes,
     )

@@ -35,7 +35,9 @@ def simulate(
     ),
     columns: str = typer.Option("", help="The columns to cluster by, such as age,income. Default: all numeric ones."),
     bounds: str = typer.Option("", help="Public ranges, such as age=0:120,income=0:5e5. Default: from the data."),
-    scale: Literal["none", "bounds"] = typer.Option("none", help="bounds: columns weigh alike, by their ranges."),
+    scale: Literal["standard", "bounds", "none"] = typer.Option(
+        "standard", help="standard: columns weigh alike, by their spread; bounds: by their ranges."
+    ),
     protocol: Literal["onetime", "securenn"] = typer.Option("onetime", help="securenn is the paper's."),
     counts: Literal["secret", "revealed"] = typer.Option("secret", help="Whether parties learn the clusters' sizes."),
     labels: Literal["private", "revealed"] = typer.Option("private", help="revealed: SVK-means, vertical only."),
@@ -53,7 +55,7 @@ def simulate(
     seed: int = typer.Option(0, help="For the public random numbers that draw them."),
     n_init: int = typer.Option(1, "--n-init", help="Starts, of which the best is opened."),
     max_iter: int = typer.Option(300, "--max-iter", help="Iterations at most."),
-    tol: float = typer.Option(1e-4, help="Stop when the centres' total squared movement is at most this."),
+    tol: float = typer.Option(1e-4, help="Stop when the centres move less than this part of the columns' variance."),
     link: Literal["loopback", "lan", "wan"] = typer.Option("loopback", help="The network to simulate."),
     out: Annotated[Path, typer.Option(help="The folder for the reports.")] = Path("coterie-simulation"),
 ) -> None:

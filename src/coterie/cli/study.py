@@ -58,9 +58,15 @@ def create(
     restarts: Annotated[int, typer.Option("--n-init", help="How many starts to choose the best of.")] = 1,
     max_iter: Annotated[int, typer.Option("--max-iter", help="The most iterations.")] = 300,
     tol: Annotated[
-        float, typer.Option("--tol", help="Stop when the centres' total squared movement is at most this.")
+        float, typer.Option("--tol", help="Stop when the centres move less than this part of the columns' variance.")
     ] = 1e-4,
-    scale: Annotated[str, typer.Option("--scale", help="none, or bounds: columns count by their range.")] = "none",
+    scale: Annotated[
+        str, typer.Option("--scale", help="standard: columns count alike, by their spread; bounds: by range; none.")
+    ] = "standard",
+    scales: Annotated[
+        str,
+        typer.Option("--scales", help="The spread of columns, worked out in secret: revealed at the end, or secret."),
+    ] = "revealed",
     least_cluster_size: Annotated[
         int, typer.Option("--least-cluster-size", help="Smaller clusters stay closed; policies may ask for more.")
     ] = 1,
@@ -109,6 +115,7 @@ def create(
         max_iter=max_iter,
         tol=tol,
         scale=scale,
+        scales=scales,
     )
     write_study(study, made)
     console.say(

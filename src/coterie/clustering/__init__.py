@@ -1,12 +1,11 @@
 """k-means over any protocol family: SHK-means, SVK-means, prediction. Names no protocol and no rank."""
 
 from coterie.clustering.layout import Layout, Partition
-from coterie.clustering.making import SD_REACH, make_encoding, make_standard, make_task, put_together
+from coterie.clustering.making import at_home, make_encoding, make_scaled, make_task, put_together, stays_inside
 from coterie.clustering.program import fit, predict
 from coterie.clustering.task import SEED_BYTES, Contribution, Outcome, Point, Task, Watch, distinct_rows
 
 __all__ = [
-    "SD_REACH",
     "SEED_BYTES",
     "Contribution",
     "Layout",
@@ -15,11 +14,13 @@ __all__ = [
     "Point",
     "Task",
     "Watch",
+    "at_home",
     "distinct_rows",
     "fit",
     "make_encoding",
-    "make_standard",
+    "make_scaled",
     "make_task",
     "predict",
     "put_together",
+    "stays_inside",
 ]

@@ -213,7 +213,8 @@ def _agreed_options(task: Task) -> dict[str, str]:
         "labels": task.labels,
         "centers": task.centers,
         "sizes": task.sizes,
-        "scale": "bounds" if task.encoding.scaled else "none",
+        "scale": _scale(task),
+        **({} if task.metric is None else {"scales": task.scales}),
         "init": "k-means++" if task.seeds else "random" if task.starts else "given",
         "n_init": str(task.restarts),
         "max_iter": str(task.max_iter),
@@ -229,6 +230,11 @@ def _agreed_options(task: Task) -> dict[str, str]:
     if task.starts:
         agreed["start"] = "; ".join(", ".join(map(str, start)) for start in task.starts)
     return agreed
+
+
+def _scale(task: Task) -> str:
+    standard = task.metric is not None or task.encoding.reach != 1.0
+    return "standard" if standard else "bounds" if task.encoding.scaled else "none"
 
 
 def _holder(layout: Layout, column: int, owners: Sequence[Participant]) -> str | None:

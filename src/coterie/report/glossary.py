@@ -25,12 +25,15 @@ _MEANINGS = {
     ("init", "random"): "rows whose numbers are public",
     ("init", "given"): "centres that were given",
     ("scale", "bounds"): "columns weigh alike: each is divided by half its agreed range",
+    ("scale", "standard"): "columns weigh alike: each is divided by its standard deviation over all parties' rows",
+    ("scales", "revealed"): "the columns' standard deviations are opened at the end",
+    ("scales", "secret"): "the columns' standard deviations are opened to nobody; each party keeps a share",
     ("scale", "none"): "columns weigh as they are",
 }
 _ARGUMENTS = {
     "n_init": "starts, of which the best is opened",
     "max_iter": "iterations at most",
-    "tol": "the total squared movement of the centres at which the run stops",
+    "tol": "the part of the columns' mean variance that centres may move by, squared and added up, when the run stops",
     "least_cluster_size": "rows that a cluster must have to be opened, when its centre was made and in the end",
     "coalition": "parties whose rows are taken away together when contributions are counted",
     "fractional_bits": "precision of a value: bits after the point",

@@ -58,6 +58,8 @@ def promises_of(facts: Facts) -> Promises:
         sizes=agreed.get("sizes", "secret"),
         columns=tuple(column.name for column in facts.columns),
         rounded=tuple(column.name for column in facts.columns if column.step),
+        scale=agreed["scale"],
+        scales=agreed.get("scales", "revealed"),
         init=agreed["init"],
         starts=int(agreed.get("n_init", "1")),
         ids=agreed["partition"] == "vertical" and facts.study is not None,

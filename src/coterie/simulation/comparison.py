@@ -71,6 +71,14 @@ class Comparison:
         return float(off[l]), l
 
 
+def _units(run: Simulation) -> NDArray[np.float64]:
+    """What the columns are divided by."""
+    if run.task.metric is None:
+        return run.task.encoding.unit
+    deviations = run.data.values.std(axis=0)
+    return np.where(deviations > 0, deviations, 1.0)
+
+
 def _starts(run: Simulation) -> Sequence[Sequence[int]]:
     """The rows that each start began from; what k-means++ has drawn in secret follows from the whole data."""
     task = run.task
@@ -87,20 +95,19 @@ def compare_with_sklearn(run: Simulation) -> Comparison:
     from sklearn.exceptions import ConvergenceWarning
 
     task = run.task
-    x = run.data.values / task.encoding.unit
-    spread = float(x.var(axis=0).mean())  # scikit-learn's tolerance is relative to this
-    tol = task.tol / spread if spread > 0 else 0.0
+    unit = _units(run)
+    x = run.data.values / unit
     started = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         fits = [
             KMeans(
-                task.clusters, init=x[list(start)], n_init=1, max_iter=task.max_iter, tol=tol, algorithm="lloyd"
+                task.clusters, init=x[list(start)], n_init=1, max_iter=task.max_iter, tol=task.tol, algorithm="lloyd"
             ).fit(x)
             for start in _starts(run)
         ]
     seconds = time.perf_counter() - started
     best = min(fits, key=lambda fit: fit.inertia_)
     most = max(fit.n_iter_ for fit in fits)
-    centers = np.asarray(best.cluster_centers_) * task.encoding.unit
+    centers = np.asarray(best.cluster_centers_) * unit
     return Comparison(centers, best.labels_, float(best.inertia_), int(most), seconds)

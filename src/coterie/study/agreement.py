@@ -47,7 +47,7 @@ class Clustering(Section, frozen=True):
     restarts: int = 1
     max_iter: int = 300
     tol: float = 1e-4
-    scale: Literal["none", "bounds"] = "none"
+    scale: Literal["none", "bounds", "standard"] = "standard"
 
 
 class StudyColumn(Section, frozen=True):
@@ -68,6 +68,7 @@ class Disclosures(Section, frozen=True):
     counts: Literal["secret", "revealed"] = "secret"
     labels: Literal["private", "revealed"] = "private"
     centers: Literal["revealed", "shared"] = "revealed"
+    scales: Literal["revealed", "secret"] = "revealed"
     sizes: Literal["secret", "rounded"] = "secret"
     least_cluster_size: int = 1
     contribution: Literal["least", "none-or-least", "off"] = "least"

@@ -23,7 +23,16 @@ import msgspec
 import numpy as np
 
 from coterie import __version__
-from coterie.clustering import SEED_BYTES, Contribution, Layout, Task, distinct_rows, make_encoding, make_task
+from coterie.clustering import (
+    SEED_BYTES,
+    Contribution,
+    Layout,
+    Task,
+    distinct_rows,
+    make_scaled,
+    make_task,
+    stays_inside,
+)
 from coterie.clustering.rules import strictest
 from coterie.errors import DataError, FrameError, InputError, StudyError
 from coterie.planning import planned
@@ -208,16 +217,17 @@ def _task(study: Study, purpose: Purpose, said: Mapping[str, Greeting]) -> Task:
     check_least(least, study, "the strictest policy among the participants")
     layout = _layout(study, [one.rows for one in parties])
     low, high = ([getattr(c, end) for c in study.data.columns] for end in ("low", "high"))
-    scaled = todo.scale == "bounds"
     if purpose == "predict":
-        return _prediction(study, layout, said, least, low, high, scaled)
+        return _prediction(study, layout, said, least, low, high)
     n, k = layout.n, todo.clusters
     if n > MOST_ROWS:
         raise StudyError(f"there are {n} rows in all; at most {MOST_ROWS} can be clustered")
     if k > n:
         raise StudyError(f"there are {n} rows in all, fewer than the {k} clusters that the study asks for")
     try:
-        encoding = make_encoding(study.column_names, low, high, n, k, scaled=scaled)
+        encoding, metric = make_scaled(
+            todo.scale, todo.partition, study.column_names, low, high, n, k, inside=study_stays_inside(study, least)
+        )
     except InputError as error:
         raise StudyError(f"[data] of the study: {error}") from None
     try:
@@ -228,6 +238,8 @@ def _task(study: Study, purpose: Purpose, said: Mapping[str, Greeting]) -> Task:
             encoding,
             names=world.names,
             resolution={column.name: column.resolution for column in study.data.columns},
+            metric=metric,
+            scales=study.disclosures.scales,
             counts=study.disclosures.counts,
             labels=study.disclosures.labels,
             centers=study.disclosures.centers,
@@ -241,6 +253,12 @@ def _task(study: Study, purpose: Purpose, said: Mapping[str, Greeting]) -> Task:
         )
     except InputError as error:
         raise StudyError(str(error)) from None
+
+
+def study_stays_inside(study: Study, least: int) -> bool:
+    """Is nothing measured in secret but the data and means of them?"""
+    shown, rounded = study.disclosures, any(column.resolution for column in study.data.columns) and least > 1
+    return stays_inside(shown.centers, shown.scales, study.clustering.partition, rounded=rounded)
 
 
 def _random_starts(study: Study, n: int, k: int) -> tuple[tuple[int, ...], ...]:
@@ -284,20 +302,22 @@ def _prediction(
     least: int,
     low: list[float],
     high: list[float],
-    scaled: bool,
 ) -> Task:
     name = study.roles.owners[0]
     first = said[name]
     for other in study.roles.players:
         if (said[other].model, said[other].fractional_bits) != (first.model, first.fractional_bits):
             raise StudyError(f"{other} brings the model of another run than {name}; use results of the same run")
-    k, wanted = study.clustering.clusters, first.fractional_bits
+    todo, k, wanted = study.clustering, study.clustering.clusters, first.fractional_bits
     try:
-        encoding = make_encoding(study.column_names, low, high, 1, k, scaled=scaled, wanted=wanted)
+        encoding, metric = make_scaled(todo.scale, todo.partition, study.column_names, low, high, 1, k, wanted=wanted)
     except InputError as error:
         raise FrameError(f"{name} brings a model that makes no sense ({error})", name) from None
     protocol, centers = study.clustering.protocol, study.disclosures.centers
-    return make_task(protocol, k, layout, encoding, checked=False, centers=centers, least=least)
+    scales = study.disclosures.scales
+    return make_task(
+        protocol, k, layout, encoding, checked=False, centers=centers, least=least, metric=metric, scales=scales
+    )
 
 
 def _plan(channel: Channel, task: Task) -> tuple[Task, Link]:

@@ -14,6 +14,7 @@ from coterie.protocols import Family
 from coterie.sharing import concatenate
 from coterie.study.files import canonical
 from coterie.study.handshake import Agreed
+from coterie.study.home import AtHome, home_encoding
 from coterie.study.prepare import Ready
 
 __all__ = ["compare_ids", "own_block"]
@@ -23,14 +24,15 @@ WORDS, BITS = 4, 56
 REASON = "a vertical study needs the same rows at every party"
 
 
-def own_block(ready: Ready, agreed: Agreed, family: Family) -> NDArray[np.int64] | None:
-    """This party's rows, encoded; after all parties have found that they hold the same ids, if vertical."""
+def own_block(ready: Ready, agreed: Agreed, family: Family, known: AtHome | None = None) -> NDArray[np.int64] | None:
+    """This party's rows, encoded; after all parties have found that they hold the same ids, if vertical. `known`:
+    for a prediction, how the columns of the fit were standardised at home."""
     if agreed.task.layout.partition == "vertical":
         compare_ids(family, ready.rows)
     if ready.rows is None:
         return None
     try:
-        return agreed.task.encoding.encode(ready.rows.values, ready.study.own_columns(ready.rank))
+        return home_encoding(ready, agreed.task, known).encode(ready.rows.values, ready.study.own_columns(ready.rank))
     except InputError as error:  # the bounds were checked when the data was read
         raise DataError(f"{ready.rows.source}: {error}") from None
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.clustering import Outcome
+from coterie.clustering.nearest import nearest_open
 from coterie.clustering.program import predict
-from coterie.clustering.vertical import local_distances
 from coterie.data import Rows
 from coterie.data.sinks import write_labels
 from coterie.errors import InputError, StudyError
@@ -21,17 +21,11 @@ from coterie.study.audit import Audit
 from coterie.study.drafts import folder_for
 from coterie.study.endings import declining
 from coterie.study.handshake import Agreed, greeting
+from coterie.study.home import AtHome
 from coterie.study.ids import own_block
+from coterie.study.model import Model, kept_share, load_model
 from coterie.study.prepare import Orders, Ready, prepare, recognise
-from coterie.study.results import (
-    Model,
-    check_out,
-    in_source_order,
-    kept_share,
-    load_model,
-    source_ids,
-    write_manifest,
-)
+from coterie.study.results import check_out, in_source_order, source_ids, write_manifest
 from coterie.study.session import Session, about, everybody_is_done, summary, take_part
 from coterie.study.voice import Voice
 
@@ -44,7 +38,10 @@ def predict_rows(orders: Orders, voice: Voice | None = None) -> Path:
     known = recognise(orders)
     check_out(orders.out, known.hash, "predict")
     study = known.study
-    alone = study.disclosures.centers == "revealed" and study.clustering.partition == "horizontal"
+    shown, todo = study.disclosures, study.clustering
+    alone = shown.centers == "revealed" and todo.partition == "horizontal"
+    if todo.scale == "standard" and shown.scales == "secret":
+        alone = False
     with contextlib.nullcontext() if alone else declining(orders, known, voice):
         ready = prepare(orders, known)
     voice.note(f"the policy is {ready.policy_called}")
@@ -100,18 +97,23 @@ def _predict(me: Party, ready: Ready, agreed: Agreed, model: Model | None) -> Ou
     task = agreed.task
     family = FAMILIES[task.protocol](me, task.problem)
     shape = (task.clusters, task.layout.d)
-    block = own_block(ready, agreed, family)
+    at_home = None if model is None or not model.means else AtHome(tuple(model.means), tuple(model.deviations))
+    block = own_block(ready, agreed, family, at_home)
     closed = None if model is None else _closed(model)
     if task.centers == "shared":
-        share = None if model is None or not ready.serves else kept_share(model, task.protocol)
+        share = None if model is None or not ready.serves else kept_share(model.share, task.protocol)
         centers = family.restore(share, shape)
     else:
         known = None
-        if model is not None and ready.owns:
+        if model is not None and ready.owns and (task.layout.partition == "vertical" or ready.rank == 1):
             known = np.zeros(shape, np.int64)
             known[:, ready.study.own_columns(ready.rank)] = np.array(model.centers, np.int64)
         centers = family.enter(known, shape)
-    outcome = predict(family, task, block, centers, closed)
+    weights = None
+    if task.metric is not None:
+        kept = None if model is None or not ready.serves else kept_share(model.weights_share, task.protocol)
+        weights = family.restore(kept, (1, task.layout.d))
+    outcome = predict(family, task, block, centers, closed, weights)
     outcome.traffic = me.channel.traffic()
     outcome.kept = {}
     return outcome
@@ -131,11 +133,8 @@ def _nearest(ready: Ready, own: Rows, model: Model) -> NDArray[np.int64]:
         tuple(c.high for c in columns),
         ready.study.column_names,
         model.fractional_bits,
-        ready.study.clustering.scale == "bounds",
+        ready.study.clustering.scale != "none",
     )
     rows = encoding.encode(own.values, range(len(columns)))
-    known = np.flatnonzero(~_closed(model))
-    if not len(known):
-        return np.full(len(rows), -1, np.int64)
-    centers = np.array(model.centers, np.int64)[known]
-    return known[local_distances(rows, centers).argmin(axis=1)]
+    weights = None if model.weights is None else np.array(model.weights[0], np.int64)
+    return nearest_open(rows, np.array(model.centers, np.int64), _closed(model), weights)

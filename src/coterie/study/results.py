@@ -19,48 +19,17 @@ from numpy.typing import NDArray
 
 from coterie.clustering import Outcome
 from coterie.data.sinks import write_labels
-from coterie.errors import InputError, ProtocolError, StudyError
-from coterie.protocols import FAMILIES
+from coterie.errors import InputError, ProtocolError
 from coterie.report.facts import Facts, Participant, describe_role, facts_of, versions
-from coterie.ring import fractional_bits
 from coterie.runtime.job import Kept
 from coterie.study.drafts import is_empty, remove_left_over, try_place
-from coterie.study.files import read_text, write_file
+from coterie.study.files import write_file
 from coterie.study.handshake import Agreed
-from coterie.study.policy import MOST_LEAST
-from coterie.study.prepare import Known, Ready
+from coterie.study.home import home_encoding
+from coterie.study.model import make_model
+from coterie.study.prepare import Ready
 
-__all__ = ["Model", "Spent", "check_out", "in_source_order", "kept_share", "load_model", "write_results"]
-
-
-#: A share of the centres: rows of words; or, where the scheme has several parts, each by its name.
-Share = list[list[int]] | dict[str, list[list[int]]]
-
-
-class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a participant needs to label further rows: its columns of the centres, encoded; or its share of all of them,
-    if it serves. Everybody but a helper has one.
-
-    `run` names the run it comes from: models of one run fit together. A suppressed cluster's centre is zero, and a copy
-    of an open one where centres are shared.
-    """
-
-    study_hash: str
-    run: str
-    party: str
-    partition: str
-    clusters: int
-    fractional_bits: int
-    least: int
-    columns: list[str]
-    made_with: str
-    centers: list[list[int]] | None = None
-    centers_in_data_units: list[list[float | None]] | None = None
-    share: Share | None = None
-    suppressed: list[bool] = []
-
-    def __repr__(self) -> str:
-        return f"<Model of run {self.run}>"  # never a share
+__all__ = ["Spent", "check_out", "in_source_order", "source_ids", "write_manifest", "write_results"]
 
 
 @dataclass
@@ -113,62 +82,6 @@ def _finished(folder: Path) -> tuple[object, object]:
     return manifest.get("study_hash"), manifest.get("purpose")
 
 
-def load_model(path: Path, known: Known) -> Model:
-    """A participant's own model of this study; what it says twice, and what the study says as well, must agree."""
-    try:
-        model = msgspec.json.decode(read_text(path, "the model"), type=Model)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise StudyError(f"{path} is not a model: {error}") from None
-    if model.study_hash != known.hash:
-        raise StudyError(f"{path} is a model of another study")
-    if model.party != known.me.name:
-        raise StudyError(f"{path} is the model of {model.party}; {known.me.name} has one of its own")
-    wrong = _wrong_with(model, known)
-    if wrong:
-        raise StudyError(f"{path} was changed or damaged: its {wrong}; take the file as the run has written it")
-    return model
-
-
-def kept_share(model: Model, protocol: str) -> dict[str, NDArray[np.uint64]]:
-    """A model's share of the centres, as the protocol family has exported it."""
-    return {part: np.array(rows, np.uint64) for part, rows in _parts(model, protocol).items()}
-
-
-def _parts(model: Model, protocol: str) -> dict[str, list[list[int]]]:
-    if model.share is None:
-        return {}
-    return model.share if isinstance(model.share, dict) else {FAMILIES[protocol].share_parts[0]: model.share}
-
-
-def _wrong_with(model: Model, known: Known) -> str:
-    """What in a model cannot be, in this study; nothing, if all of it can."""
-    study = known.study
-    own = [study.column_names[l] for l in study.own_columns(known.rank)]
-    k, columns = study.clustering.clusters, study.data.columns
-    if (model.partition, model.clusters, model.columns) != (study.clustering.partition, k, own):
-        return "partition, clusters or columns are not those of the study"
-    shared = study.disclosures.centers == "shared"
-    parts = _parts(model, study.clustering.protocol)
-    held = [*parts.values(), *([] if model.centers is None else [model.centers])]
-    width = len(columns) if shared else len(own)
-    least, beyond = (0, 1 << 64) if shared else (-(1 << 63), 1 << 63)
-    wanted = FAMILIES[study.clustering.protocol].share_parts if shared and known.serves else ()
-    if sorted(parts) != sorted(wanted) or (model.centers is not None) != (known.owns and not shared):
-        return f"centres are not {study.disclosures.centers}, as the study has them"
-    for rows in held:
-        if [len(row) for row in rows] != [width] * k or not all(least <= v < beyond for row in rows for v in row):
-            return f"centres are not {k} rows of {width} numbers"
-    if len(model.suppressed) not in (0, k) or not 1 <= model.least <= MOST_LEAST:
-        return "suppressed clusters or least cluster size make no sense"
-    low, high = [c.low for c in columns], [c.high for c in columns]
-    scaled = study.clustering.scale == "bounds"
-    try:
-        fractional_bits(low, high, study.column_names, 1, k, scaled, model.fractional_bits)
-    except InputError:
-        return "fractional bits do not fit the bounds of the study"
-    return ""
-
-
 def in_source_order(ready: Ready, labels: NDArray[np.int64]) -> NDArray[np.int64]:
     """Labels as the rows stand in the source."""
     if ready.order is None:
@@ -205,7 +118,7 @@ def write_results(folder: Path, ready: Ready, agreed: Agreed, outcome: Outcome, 
         if facts.centers is not None:
             write_file(folder / "centers.csv", _centers(facts, facts.centers).encode())
     if not ready.deals:
-        model = _model(ready, agreed, outcome, kept)
+        model = make_model(ready, agreed, outcome, kept)
         mode = 0o600 if model.share is not None else 0o644
         write_file(folder / "model.json", msgspec.json.format(msgspec.json.encode(model), indent=1), mode)
     log = b"".join(msgspec.json.encode(entry) + b"\n" for entry in outcome.disclosures)
@@ -245,7 +158,7 @@ def _facts(ready: Ready, agreed: Agreed, outcome: Outcome, spent: Spent) -> Fact
         for one in study.everybody
     ]
     return facts_of(
-        agreed.task,
+        msgspec.structs.replace(agreed.task, encoding=home_encoding(ready, agreed.task)),
         outcome,
         ready.rank,
         participants,
@@ -260,32 +173,6 @@ def _facts(ready: Ready, agreed: Agreed, outcome: Outcome, spent: Spent) -> Fact
         versions=versions(),
         hashes={"study": ready.hash, "run": agreed.run},
     )
-
-
-def _model(ready: Ready, agreed: Agreed, outcome: Outcome, kept: Kept) -> Model:
-    task, own = agreed.task, ready.study.own_columns(ready.rank)
-    model = Model(
-        ready.hash,
-        agreed.run,
-        ready.me.name,
-        task.layout.partition,
-        task.clusters,
-        task.encoding.f,
-        task.least,
-        [ready.study.column_names[l] for l in own],
-        f"coterie {versions()['coterie']}",
-        suppressed=[] if outcome.suppressed is None else [bool(flag) for flag in outcome.suppressed],
-    )
-    if task.centers == "shared" and ready.serves:
-        parts = {part: share.tolist() for part, share in kept["centers"].items()}
-        share: Share = parts if len(parts) > 1 else next(iter(parts.values()))
-        return msgspec.structs.replace(model, share=share)
-    if outcome.centers is None:
-        return model
-    shown: list[list[float | None]] = task.encoding.decode(outcome.centers, outcome.center_columns).tolist()
-    if outcome.suppressed is not None:
-        shown = [[None] * len(row) if flag else row for row, flag in zip(shown, outcome.suppressed, strict=True)]
-    return msgspec.structs.replace(model, centers=outcome.centers.tolist(), centers_in_data_units=shown)
 
 
 def _centers(facts: Facts, centers: list[list[float]]) -> str:

@@ -30,6 +30,8 @@ LINES: dict[tuple[str, str], str | dict[str, str]] = {
         "horizontal": "At the end {who} learn the centres of the clusters.",
         "vertical": "At the end each party learns the centres in its own columns, and in no others.",
     },
+    ("capped columns", "end"): "At the end {who} learn, of each column, whether it varies too little for its range.",
+    ("scales", "end"): "At the end {who} learn the standard deviation of each column over all parties' rows.",
     ("inertia", "end"): "At the end {who} learn the inertia, the sum of all squared distances to the centres.",
 }
 
@@ -47,6 +49,8 @@ def terms_of_study(study: Study, least: int = 1) -> Terms:
         sizes=shown.sizes,
         columns=study.column_names,
         rounded=tuple(column.name for column in columns if column.resolution and least > 1),
+        scale=todo.scale,
+        scales=shown.scales,
         init=todo.init,
         starts=todo.restarts,
         max_iter=todo.max_iter,

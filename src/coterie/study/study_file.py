@@ -21,7 +21,7 @@ from coterie.study.validity import check_study
 __all__ = ["create_study", "load_study", "write_study"]
 
 #: Options that stand in [disclosures].
-SHOWN = ("counts", "labels", "centers", "sizes", "least_cluster_size", "contribution")
+SHOWN = ("counts", "labels", "centers", "scales", "sizes", "least_cluster_size", "contribution")
 
 
 def create_study(
