@@ -65,7 +65,7 @@ def create(
     ] = "standard",
     scales: Annotated[
         str,
-        typer.Option("--scales", help="The spread of columns, worked out in secret: revealed at the end, or secret."),
+        typer.Option("--scales", help="The spread of columns that this takes: revealed at the end, or secret."),
     ] = "revealed",
     least_cluster_size: Annotated[
         int, typer.Option("--least-cluster-size", help="Smaller clusters stay closed; policies may ask for more.")

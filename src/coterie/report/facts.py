@@ -155,18 +155,20 @@ def facts_of(
     rank: int,
     participants: Sequence[Participant],
     options: dict[str, str] | None = None,
+    ranges: Sequence[tuple[float, float]] | None = None,
     **more: Any,
 ) -> Facts:
     """The facts of the one at this rank (0: who owns no data; participants stand in the order of their ranks).
 
-    `options` are added to those that the task holds; `more` are further fields, `title` among them.
+    `ranges` of columns, if not those of the encoding. `options` are added to those that the task holds; `more` are further fields, `title` among them.
     """
     layout, encoding = task.layout, task.encoding
+    found = ranges or list(zip(encoding.low, encoding.high, strict=True))
     owners = [one for one in participants if one.owns]
     me = owners[rank - 1] if rank else participants[0]
     columns = [
         ColumnFacts(name, float(low), float(high), _holder(layout, l, owners), _step(task, l))
-        for l, (name, low, high) in enumerate(zip(encoding.names, encoding.low, encoding.high, strict=True))
+        for l, (name, (low, high)) in enumerate(zip(encoding.names, found, strict=True))
     ]
     facts = Facts(
         party=me.name,

@@ -58,7 +58,12 @@ def draw_rows(facts: Facts, own_values: Floats, own_labels: NDArray[Any], whose:
         return _draw_histogram(rows)
     if len(names) == 2 or len(values) <= 2:
         return _draw_widest(rows, span)
-    unit = span / 2 if facts.options.get("scale") == "bounds" else np.ones(len(names))
+    unit = np.ones(len(names))
+    if facts.options.get("scale") == "bounds":
+        unit = span / 2
+    elif facts.options.get("scale") == "standard":
+        deviations = values.std(axis=0)
+        unit = np.where(deviations > 0, deviations, 1.0)
     return Beside([_draw_widest(rows, span), _draw_axes(rows, unit)])
 
 

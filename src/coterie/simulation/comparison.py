@@ -86,7 +86,8 @@ def _starts(run: Simulation) -> Sequence[Sequence[int]]:
         return task.starts
     table = task.encoding.encode(run.data.values, range(task.layout.d))
     sampling = Sampling.of(task.problem)
-    return [plus_plus(sampling, table, *public_draws(seed, len(table), task.clusters)) for seed in task.seeds]
+    draws = [public_draws(seed, len(table), task.clusters) for seed in task.seeds]
+    return [plus_plus(sampling, table, *drawn, weights=run.whole.scales) for drawn in draws]
 
 
 def compare_with_sklearn(run: Simulation) -> Comparison:

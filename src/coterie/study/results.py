@@ -163,6 +163,7 @@ def _facts(ready: Ready, agreed: Agreed, outcome: Outcome, spent: Spent) -> Fact
         ready.rank,
         participants,
         {"seed": str(study.clustering.seed)},
+        [(column.low, column.high) for column in study.data.columns],
         title=f"{study.study.name}: report of {ready.me.name}",
         study=study.study.name,
         study_hash=ready.hash,
