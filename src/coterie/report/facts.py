@@ -160,7 +160,8 @@ def facts_of(
 ) -> Facts:
     """The facts of the one at this rank (0: who owns no data; participants stand in the order of their ranks).
 
-    `ranges` of columns, if not those of the encoding. `options` are added to those that the task holds; `more` are further fields, `title` among them.
+    `options` are added to those that the task holds. `ranges` of columns, if not those of the encoding. `more` are
+    further fields, `title` among them.
     """
     layout, encoding = task.layout, task.encoding
     found = ranges or list(zip(encoding.low, encoding.high, strict=True))

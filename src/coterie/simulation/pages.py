@@ -51,6 +51,7 @@ def _write_role(
         rank,
         participants,
         {"link": run.link},
+        _ranges(run),
         seconds={"from the first connection to the end": usage.seconds[rank]},
         seconds_per_iteration=run.iterations[rank],
         memory=usage.peak[rank],
@@ -72,7 +73,7 @@ def _gather_facts(
 ) -> Facts:
     """What all roles together know."""
     task, layout = run.task, run.task.layout
-    facts = facts_of(task, run.whole, 1, participants, {"link": run.link}, **common)
+    facts = facts_of(task, run.whole, 1, participants, {"link": run.link}, _ranges(run), **common)
     facts.party = "all parties together"
     with open(run.data.file, "rb") as file:
         facts.hashes = {run.data.file.name: hashlib.file_digest(file, "sha256").hexdigest()}
@@ -84,6 +85,13 @@ def _gather_facts(
         counted = rows_per_cluster(run.whole.labels, task.clusters)
         facts.sizes = [None if facts.closed(j) else count for j, count in enumerate(counted)]
     return facts
+
+
+def _ranges(run: Simulation) -> list[tuple[float, float]] | None:
+    """Of columns that parties have standardised at home, those of the data: none were agreed on."""
+    if run.task.encoding.reach == 1.0:
+        return None
+    return list(zip(run.data.values.min(axis=0).tolist(), run.data.values.max(axis=0).tolist(), strict=True))
 
 
 def _forecast(run: Simulation) -> dict[str, str] | None:
