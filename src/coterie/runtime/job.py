@@ -138,12 +138,9 @@ def read_package(stream: IO[bytes]) -> tuple[dict[str, Any], dict[str, NDArray[A
 
 
 def write_job(stream: IO[bytes], job: Job) -> None:
-    kept = {f"kept {name}": array for name, array in (job.kept_centers or {}).items()}
-    write_package(
-        stream,
-        {"task": job.task, "predicting": job.predicting},
-        {"block": job.block, "centers": job.centers, "closed": job.closed, **kept},
-    )
+    brought: dict[str, NDArray[Any] | None] = {name: getattr(job, name) for name in BROUGHT}
+    held = {"centers": job.kept_centers or {}, "weights": job.kept_weights or {}}
+    write_package(stream, {"task": job.task, "predicting": job.predicting}, brought | _named(held))
 
 
 def read_job(stream: IO[bytes]) -> Job | None:
@@ -151,48 +148,58 @@ def read_job(stream: IO[bytes]) -> Job | None:
     if package is None:
         return None
     fields, arrays = package
-    kept = {name.removeprefix("kept "): array for name, array in arrays.items() if name.startswith("kept ")}
+    kept = _kept_in(arrays)
     return Job(
         msgspec.convert(fields["task"], Task, strict=False),
-        arrays.get("block"),
-        fields["predicting"],
-        arrays.get("centers"),
-        kept or None,
-        arrays.get("closed"),
+        predicting=fields["predicting"],
+        kept_centers=kept.get("centers"),
+        kept_weights=kept.get("weights"),
+        **{name: arrays.get(name) for name in BROUGHT},
     )
 
 
-ARRAYS = ("centers", "rows", "labels", "counts", "suppressed", "sizes")
+def _named(kept: Kept) -> dict[str, NDArray[Any] | None]:
+    return {f"kept {secret} {name}": array for secret, parts in kept.items() for name, array in parts.items()}
 
 
-def write_report(stream: IO[bytes], report: Report) -> None:
-    outcome = report.outcome
-    arrays: dict[str, NDArray[Any] | None] = {name: getattr(outcome, name) for name in ARRAYS}
-    arrays |= {f"kept {secret} {name}": array for secret, parts in report.kept.items() for name, array in parts.items()}
-    fields = {
-        "n_iter": outcome.n_iter,
-        "center_columns": outcome.center_columns,
-        "inertia": outcome.inertia,
-        "disclosures": outcome.disclosures,
-        "traffic": outcome.traffic,
-        "iterations": report.iterations,
-    }
-    write_package(stream, fields, arrays)
-
-
-def report_of(fields: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Report:
+def _kept_in(arrays: dict[str, NDArray[Any]]) -> Kept:
     kept: Kept = {}
     for name, array in arrays.items():
         if name.startswith("kept "):
             _, secret, part = name.split(" ")
             kept.setdefault(secret, {})[part] = array
+    return kept
+
+
+#: The arrays of a job, and of an outcome.
+BROUGHT = ("block", "centers", "weights", "closed")
+ARRAYS = ("centers", "rows", "labels", "counts", "suppressed", "sizes", "scales", "capped")
+
+
+def write_report(stream: IO[bytes], report: Report) -> None:
+    outcome = report.outcome
+    arrays: dict[str, NDArray[Any] | None] = {name: getattr(outcome, name) for name in ARRAYS}
+    fields = {
+        "n_iter": outcome.n_iter,
+        "center_columns": outcome.center_columns,
+        "inertia": outcome.inertia,
+        "start_rows": outcome.start_rows,
+        "disclosures": outcome.disclosures,
+        "traffic": outcome.traffic,
+        "iterations": report.iterations,
+    }
+    write_package(stream, fields, arrays | _named(report.kept))
+
+
+def report_of(fields: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Report:
     outcome = Outcome(
         n_iter=fields["n_iter"],
         center_columns=fields["center_columns"],
         inertia=fields["inertia"],
+        start_rows=fields["start_rows"],
         disclosures=[msgspec.convert(entry, Disclosure, strict=False) for entry in fields["disclosures"]],
         traffic=msgspec.convert(fields["traffic"], Traffic),
     )
     for name in ARRAYS:
         setattr(outcome, name, arrays.get(name))
-    return Report(outcome, kept, fields["iterations"])
+    return Report(outcome, _kept_in(arrays), fields["iterations"])
