@@ -12,39 +12,31 @@ rehearsed is the one that runs: there is no second copy of its sizes.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Literal, NamedTuple
 
 import msgspec
 import numpy as np
 
 from coterie.clustering import Layout, Task, fit
 from coterie.errors import InputError
+from coterie.planning.cost import Cost, Ending, Found
 from coterie.protocols import FAMILIES
-from coterie.protocols.cost import Cost
 from coterie.protocols.interface import Ints
 from coterie.runtime.threads import run_threads
 from coterie.sharing import Party
 from coterie.transport import Traffic
 
-__all__ = ["Ending", "rehearse"]
-
-Ending = Literal["stop", "max_iter"]
+__all__ = ["rehearse"]
 
 
-class Rehearsed(NamedTuple):
-    """A run of one iteration, and what each further one takes."""
-
-    first: Cost
-    further: Cost
-
-
-def rehearse(task: Task, parties: int, ended_by: Ending) -> Rehearsed:
-    """What a fit from one start takes."""
+def rehearse(task: Task, parties: int, ended_by: Ending) -> Found:
+    """What a fit takes; no cluster is suppressed."""
     if task.layout.partition == "mixed":
         raise InputError(f"there is no forecast for a patchwork of cells with {task.protocol}; use rows or columns")
     one, two = (_extrapolate(task, parties, iterations, "max_iter") for iterations in (1, 2))
     first = one if ended_by == "max_iter" else _extrapolate(task, parties, 1, "stop")
-    return Rehearsed(first, two.less(one))
+    starts = max(len(task.starts), 1)
+    further = two.less(one)
+    return Found(first, Cost(further.rounds // starts, [sent // starts for sent in further.sent]))
 
 
 def _extrapolate(task: Task, parties: int, iterations: int, ended_by: Ending) -> Cost:
@@ -57,7 +49,10 @@ def _extrapolate(task: Task, parties: int, iterations: int, ended_by: Ending) ->
         small = Layout(layout.partition, sum(counts), layout.d, columns=layout.columns)
         if layout.partition == "horizontal":
             small = msgspec.structs.replace(small, rows=counts)
-        rehearsed = msgspec.structs.replace(task, layout=small, starts=(), block_rows=-(-small.n // blocks), lanes=0)
+        starts = (tuple(range(task.clusters)),) * len(task.starts)
+        rehearsed = msgspec.structs.replace(
+            task, layout=small, starts=starts, block_rows=-(-small.n // blocks), lanes=0
+        )
         return _run(rehearsed, parties, layout.n, iterations, ended_by)
 
     base = cost(few, 1)

@@ -7,7 +7,7 @@ the steps that are declared here, and nothing else: a lane of this process, or a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -41,6 +41,11 @@ class Resident:
     def __init__(self, number: int, rows: NDArray[np.int64], holders: tuple[int, ...] = ()) -> None:
         self.number, self.rows, self.holders = number, rows, holders
         self.held: dict[str, Any] = {}
+
+    @property
+    def kind(self) -> Hashable:
+        """Blocks of the same kind cost the same."""
+        return len(self.rows), self.holders
 
     def places(self, numbers: Sequence[int]) -> tuple[list[int], list[int]]:
         """Which of the numbers are rows of this block, and where in it they stand."""

@@ -14,6 +14,7 @@ from coterie.randomness.material import Elements
 from coterie.ring import Array, Ring
 from coterie.sharing.party import Party
 from coterie.sharing.shared import Shared
+from coterie.transport.metering import no_wait
 
 __all__ = [
     "bring_together",
@@ -77,6 +78,7 @@ def send_to_dealer(me: Party, masked: Masked) -> None:
 
 def take_as_dealer(me: Party, piece: Elements) -> list[Array]:
     """What everybody who serves has sent to the dealer, in the order of ranks."""
+    me.channel.others_send([(me.world.servers, [me.rank], piece.wire)])()
     return [me.channel.receive(j, piece.ring.dtype, piece.shape)[0] for j in me.world.servers]
 
 
@@ -106,6 +108,10 @@ def bring_together(me: Party, parts: Sequence[tuple[Shared, Sequence[int]]], wha
     nothing more. Returns a value to its recipients, None to the others.
     """
     own: list[Array] = []
+    arrive = no_wait
+    if not me.serves:
+        frames = [(me.world.servers, to, value.size * value.ring.dtype.itemsize) for value, to in parts]
+        arrive = me.channel.others_send(frames)
     for value, to in parts:
         if not me.serves:
             own.append(value.ring.zeros(value.shape))
@@ -114,6 +120,7 @@ def bring_together(me: Party, parts: Sequence[tuple[Shared, Sequence[int]]], wha
         for j in to:
             if j != me.rank:
                 me.channel.send(j, own[-1])
+    arrive()
     results: list[Array | None] = []
     for (value, to), total in zip(parts, own, strict=True):
         if me.rank not in to:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from coterie.planning.costs import forecast
+from coterie.planning import forecast
 from coterie.report.facts import Facts, Participant, facts_of, rows_per_cluster, versions
 from coterie.report.formats import format_bytes, format_count, format_duration
 from coterie.report.overview import Role, write_overview

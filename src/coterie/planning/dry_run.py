@@ -1,0 +1,144 @@
+"""What a fit costs, by running it dry: the real program, once, at the dealer's chair, with no content.
+
+The dealer holds no share, so its secrets are hollow everywhere. What a step deals and what it opens under its masks is
+declared (`randomness/material.py`), and what is opened beside that is told to the channel (`Metered.others_send`). So
+the dealer's run says what every role sends. Here nothing is drawn, computed or sent: all of it is added up.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import DTypeLike
+
+from coterie.clustering import Task, fit
+from coterie.planning.cost import Cost, Ending, Found
+from coterie.protocols import FAMILIES
+from coterie.randomness import Dealing, Dealt, Material, Streams
+from coterie.ring import Array
+from coterie.sharing import Party, hollow
+from coterie.transport import HEADER_BYTES, Metered, Stamp, World
+from coterie.transport.metering import latest
+
+__all__ = ["dry_run"]
+
+T = TypeVar("T")
+UNCOUNTED = nullcontext()
+
+
+class DryChannel(Metered):
+    """Nothing crosses it. `sent`: what all roles have sent, by rank. The stop bit says that the second iteration of a
+    start is the last."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.rank, self.lane = world, 0, 0
+        self.clock, self.sent = Stamp(), [0] * len(world.names)
+        self.iterations: list[Cost] = []
+        self._dealer_hears = None
+
+    @property
+    def cost(self) -> Cost:
+        return Cost(self.clock.rounds, list(self.sent))
+
+    def others_send(
+        self, frames: Iterable[tuple[Sequence[int], Sequence[int], int]], rounds: int = 1
+    ) -> Callable[[], None]:
+        for senders, to, size in frames:
+            for i in senders:
+                self.sent[i] += (HEADER_BYTES + size) * sum(j != i for j in to)
+        then = self.clock.rounds + rounds
+
+        def arrive() -> None:
+            self.clock = Stamp(max(self.clock.rounds, then))
+
+        return arrive
+
+    def receive(self, sender: int, dtype: DTypeLike, shape: Sequence[int]) -> tuple[Array, Stamp]:
+        """Shares of the stop bit, the one value that is opened to a dealer. What else it is sent is not looked at."""
+        return np.broadcast_to(np.array(sender == 1 and self.hear(sender), dtype), shape), self.clock
+
+    def hear(self, sender: int) -> bool:  # noqa: ARG002
+        return len(self.iterations) == 2
+
+    def protocol(self, name: str) -> AbstractContextManager[None]:  # type: ignore[override]  # noqa: ARG002
+        return UNCOUNTED
+
+    def mark_iteration(self) -> None:
+        self.iterations.append(self.cost)
+
+    def start_over(self) -> None:
+        self.iterations.clear()
+
+
+class DryDealt(Dealt):
+    """What a step deals and opens, counted; of masks there is the shape."""
+
+    __slots__ = ("_channel",)
+
+    def __init__(self, channel: DryChannel, material: Material) -> None:
+        self.material, self._channel = material, channel
+
+    def mask(self, name: str) -> Array:
+        return hollow(self.material.masks[name].shape)
+
+    def bind(self, values: Callable[[], Mapping[str, Array]]) -> Callable[[], None]:  # noqa: ARG002
+        material, servers = self.material, self._channel.world.servers
+        to = servers if material.to is None else material.to
+        frames = [(servers, to, piece.wire) for piece in material.masks.values()]
+        if material.bound:
+            frames.append(([0], servers[:1], material.bound.bytes))
+        return self._channel.others_send(frames, material.rounds if material.masks else int(material.answer))
+
+
+class DryDealing(Dealing):
+    channel: DryChannel
+
+    def deal(self, material: Material) -> Dealt:
+        return DryDealt(self.channel, material)
+
+
+class DryParty(Party):
+    """An imagined dealer. Of blocks of the same kind it runs one, which stands for all of them."""
+
+    channel: DryChannel
+
+    def in_blocks(
+        self, count: int, work: Callable[[Party, int], T], kind: Callable[[int], Hashable] = int
+    ) -> Callable[[], list[T]]:
+        channel, start = self.channel, self.channel.clock
+        kinds = [kind(b) for b in range(count)]
+        times, found, ends = Counter(kinds), dict[Hashable, T](), [start]
+        for b, one in enumerate(kinds):
+            if one in found:
+                continue
+            channel.clock, before = start, channel.sent
+            channel.sent = [0] * len(before)
+            found[one] = work(self, b)
+            channel.sent = [old + times[one] * new for old, new in zip(before, channel.sent, strict=True)]
+            ends.append(channel.clock)
+        channel.clock = start
+
+        def wait() -> list[T]:
+            channel.clock = latest([channel.clock, *ends])
+            return [found[one] for one in kinds]
+
+        return wait
+
+
+def dry_run(task: Task, parties: int, ended_by: Ending) -> Found:
+    """What a fit takes with a family that has a dealer; no cluster is suppressed."""
+    family, layout = FAMILIES[task.protocol], task.layout
+    channel = DryChannel(family.world([f"P{j}" for j in range(1, parties + 1)]))
+    streams = Streams(channel.world, 0, {})  # without secrets, from which nothing can be drawn
+    me = DryParty(channel, streams, DryDealing(channel, streams))
+    nowhere = ((0,) * layout.d,) * task.clusters
+    twice = msgspec.structs.replace(task, centers_given=nowhere, max_iter=2 if ended_by == "max_iter" else 3)
+    fit(family(me, task.problem), twice, None)
+    before, first, *_ = channel.iterations
+    one = first.less(before)
+    return Found(channel.cost.less(one.times(max(len(task.starts), 1))), one)
