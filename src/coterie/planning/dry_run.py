@@ -28,29 +28,33 @@ from coterie.transport.metering import latest
 __all__ = ["dry_run"]
 
 T = TypeVar("T")
+Ranks = tuple[int, ...]
 UNCOUNTED = nullcontext()
 
 
 class DryChannel(Metered):
-    """Nothing crosses it. `sent`: what all roles have sent, by rank. The stop bit says that the second iteration of a
-    start is the last."""
+    """Nothing crosses it. `sent`: how many bytes each of some roles has sent to each of some others. The stop bit says
+    that the second iteration of a start is the last."""
 
     def __init__(self, world: World) -> None:
         self.world, self.rank, self.lane = world, 0, 0
-        self.clock, self.sent = Stamp(), [0] * len(world.names)
+        self.clock, self.sent = Stamp(), Counter[tuple[Ranks, Ranks]]()
         self.iterations: list[Cost] = []
         self._dealer_hears = None
 
     @property
     def cost(self) -> Cost:
-        return Cost(self.clock.rounds, list(self.sent))
+        by_rank = [0] * len(self.world.names)
+        for (senders, to), count in self.sent.items():
+            for i in senders:
+                by_rank[i] += count * sum(j != i for j in to)
+        return Cost(self.clock.rounds, by_rank)
 
     def others_send(
         self, frames: Iterable[tuple[Sequence[int], Sequence[int], int]], rounds: int = 1
     ) -> Callable[[], None]:
         for senders, to, size in frames:
-            for i in senders:
-                self.sent[i] += (HEADER_BYTES + size) * sum(j != i for j in to)
+            self.sent[tuple(senders), tuple(to)] += HEADER_BYTES + size
         then = self.clock.rounds + rounds
 
         def arrive() -> None:
@@ -117,9 +121,11 @@ class DryParty(Party):
             if one in found:
                 continue
             channel.clock, before = start, channel.sent
-            channel.sent = [0] * len(before)
+            channel.sent = Counter()
             found[one] = work(self, b)
-            channel.sent = [old + times[one] * new for old, new in zip(before, channel.sent, strict=True)]
+            for between, size in channel.sent.items():
+                before[between] += times[one] * size
+            channel.sent = before
             ends.append(channel.clock)
         channel.clock = start
 
