@@ -33,13 +33,13 @@ UNCOUNTED = nullcontext()
 
 
 class DryChannel(Metered):
-    """Nothing crosses it. `sent`: how many bytes each of some roles has sent to each of some others. The stop bit says
-    that the second iteration of a start is the last."""
+    """Nothing crosses it. `sent`: how many bytes each of some roles has sent to each of some others. `stop`: the stop
+    bit. `marks`: what it took until the iterations' ends."""
 
-    def __init__(self, world: World) -> None:
-        self.world, self.rank, self.lane = world, 0, 0
+    def __init__(self, world: World, stop: bool) -> None:
+        self.world, self.rank, self.lane, self.stop = world, 0, 0, stop
         self.clock, self.sent = Stamp(), Counter[tuple[Ranks, Ranks]]()
-        self.iterations: list[Cost] = []
+        self.marks: list[Cost] = []
         self._dealer_hears = None
 
     @property
@@ -64,19 +64,19 @@ class DryChannel(Metered):
 
     def receive(self, sender: int, dtype: DTypeLike, shape: Sequence[int]) -> tuple[Array, Stamp]:
         """Shares of the stop bit, the one value that is opened to a dealer. What else it is sent is not looked at."""
-        return np.broadcast_to(np.array(sender == 1 and self.hear(sender), dtype), shape), self.clock
+        return np.broadcast_to(np.array(self.stop and sender == 1, dtype), shape), self.clock
 
     def hear(self, sender: int) -> bool:  # noqa: ARG002
-        return len(self.iterations) == 2
+        return self.stop
 
     def protocol(self, name: str) -> AbstractContextManager[None]:  # type: ignore[override]  # noqa: ARG002
         return UNCOUNTED
 
     def mark_iteration(self) -> None:
-        self.iterations.append(self.cost)
+        self.marks.append(self.cost)
 
     def start_over(self) -> None:
-        self.iterations.clear()
+        self.marks.clear()
 
 
 class DryDealt(Dealt):
@@ -139,12 +139,11 @@ class DryParty(Party):
 def dry_run(task: Task, parties: int, ended_by: Ending) -> Found:
     """What a fit takes with a family that has a dealer; no cluster is suppressed."""
     family, layout = FAMILIES[task.protocol], task.layout
-    channel = DryChannel(family.world([f"P{j}" for j in range(1, parties + 1)]))
+    channel = DryChannel(family.world([f"P{j}" for j in range(1, parties + 1)]), ended_by == "stop")
     streams = Streams(channel.world, 0, {})  # without secrets, from which nothing can be drawn
     me = DryParty(channel, streams, DryDealing(channel, streams))
     nowhere = ((0,) * layout.d,) * task.clusters
-    twice = msgspec.structs.replace(task, centers_given=nowhere, max_iter=2 if ended_by == "max_iter" else 3)
-    fit(family(me, task.problem), twice, None)
-    before, first, *_ = channel.iterations
+    fit(family(me, task.problem), msgspec.structs.replace(task, centers_given=nowhere, max_iter=2), None)
+    before, first, *second = channel.marks  # of the last start, as of every one
     one = first.less(before)
-    return Found(channel.cost.less(one.times(max(len(task.starts), 1))), one)
+    return Found(channel.cost.less(one.times(max(len(task.starts), 1) * len(second))), one)
