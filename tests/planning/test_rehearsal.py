@@ -36,6 +36,11 @@ CASES = [("securenn", p, way, ended) for p in (2, 3) for way in WAYS for ended i
 CASES += [("replicated", 2, "columns", "stop"), ("replicated", 3, "output rules", "max_iter")]  # it is slow
 
 
+def assert_found_alike(task, parties, ended_by):
+    rehearsed, dry = (way(task, parties, ended_by) for way in (rehearse, dry_run))
+    assert [one.tolist() for one in rehearsed] == [one.tolist() for one in dry]
+
+
 @pytest.mark.parametrize(("protocol", "parties", "way", "ended_by"), CASES)
 def test_bytes_and_rounds_are_as_rehearsed(protocol, parties, way, ended_by):
     """In four blocks and a rest; rows that are not the same number at every party."""
@@ -49,7 +54,7 @@ def test_bytes_and_rounds_are_as_rehearsed(protocol, parties, way, ended_by):
     assert not getattr(model, "suppressed_", np.zeros(3)).any()
     task = task_of(model, x)
     if protocol == "securenn":
-        assert rehearse(task, parties, ended_by) == dry_run(task, parties, ended_by)
+        assert_found_alike(task, parties, ended_by)
     found = forecast(task, parties, model.n_iter_, LINKS["loopback"], ended_by)
     assert found.bytes_sent == model.traffic_.bytes_sent
     assert found.rounds == model.traffic_.rounds
@@ -61,7 +66,7 @@ def test_bytes_and_rounds_are_as_rehearsed(protocol, parties, way, ended_by):
 def test_several_starts(options):
     task = sketch(even_layout("horizontal", 200, 2, 2), 2, protocol="securenn", restarts=3)
     task = msgspec.structs.replace(task, block_rows=64, **options)
-    assert rehearse(task, 2, "stop") == dry_run(task, 2, "stop")
+    assert_found_alike(task, 2, "stop")
 
 
 def test_a_million_rows_take_no_longer_to_forecast():

@@ -60,9 +60,7 @@ def forecast(
     labels: Annotated[
         Literal["private", "revealed"], typer.Option(help="revealed: SVK-means, vertical only.")
     ] = "private",
-    centers: Annotated[
-        Literal["revealed", "shared"], typer.Option(help="shared: nobody learns the centres.")
-    ] = "revealed",
+    centers: Annotated[Literal["revealed", "shared"], typer.Option(help="shared: nobody has them.")] = "revealed",
     restarts: Annotated[int, typer.Option(min=1, help="Starts, of which the best is kept.")] = 1,
     iterations: Annotated[int, typer.Option("--iterations", "-i", min=1, help="Of each start: a guess.")] = 20,
     protocol: Annotated[Literal["onetime", "securenn"], typer.Option(help="The protocol family.")] = "onetime",
@@ -79,21 +77,10 @@ def forecast(
         raise InputError(f"forecasts go up to {MOST_ROWS:,} rows, not {rows:,}")
     if plot is not None and plot.suffix.lower() != ".png":
         raise InputError(f"--plot writes a PNG; {plot} is not called one")
-    public_range = _parse_bounds(bounds)
     study = Study(
-        rows,
-        columns,
-        clusters,
-        parties,
-        partition,
-        counts,
-        labels,
-        public_range,
-        iterations,
-        protocol,
-        centers,
-        restarts,
-    )
+        rows, columns, clusters, parties, partition, counts, labels, _parse_bounds(bounds), iterations, protocol,
+        centers, restarts,
+    )  # fmt: skip
     _show(console, study, forecast_links(study))
     if plot is not None:
         _write(plot, draw_forecast(study))

@@ -70,9 +70,12 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
         return np.broadcast_to(by_column, (len(rows), self.d))
 
     def count_cells(self, rows: NDArray[np.int64], owner: int) -> int:
-        """How many cells of the given rows a party holds."""
+        """How many cells of the given rows, in order, a party holds."""
         if self.partition == "vertical":
             return len(rows) * len(self.columns[owner - 1])
+        if self.partition == "horizontal":
+            start = sum(self.rows[: owner - 1])
+            return self.d * int(np.diff(np.searchsorted(rows, [start, start + self.rows[owner - 1]])).item())
         return int((self.owners_of(rows) == owner).sum())
 
     def label_groups(self, parties: int) -> list[tuple[NDArray[np.int64], list[int]]]:

@@ -10,45 +10,54 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import DTypeLike
 
 from coterie.clustering import Task, fit
-from coterie.planning.cost import Cost, Ending, Found
 from coterie.protocols import FAMILIES
+from coterie.protocols.interface import Ints
 from coterie.randomness import Dealing, Dealt, Material, Streams
 from coterie.ring import Array
 from coterie.sharing import Party, hollow
 from coterie.transport import HEADER_BYTES, Metered, Stamp, World
 from coterie.transport.metering import latest
 
-__all__ = ["dry_run"]
+__all__ = ["Ending", "Found", "dry_run"]
 
 T = TypeVar("T")
+Ending = Literal["stop", "max_iter"]
 Ranks = tuple[int, ...]
 UNCOUNTED = nullcontext()
 
 
+class Found(NamedTuple):
+    """What a fit takes of which every start ends after one iteration, and what each further iteration of a start takes:
+    rounds, then bytes sent by rank (that of the one who owns nothing first)."""
+
+    first: Ints
+    further: Ints
+
+
 class DryChannel(Metered):
     """Nothing crosses it. `sent`: how many bytes each of some roles has sent to each of some others. `stop`: the stop
-    bit. `marks`: what it took until the iterations' ends."""
+    bit. `marks`: what it took until the start's iterations began, and to the end of each."""
 
     def __init__(self, world: World, stop: bool) -> None:
         self.world, self.rank, self.lane, self.stop = world, 0, 0, stop
         self.clock, self.sent = Stamp(), Counter[tuple[Ranks, Ranks]]()
-        self.marks: list[Cost] = []
+        self.marks: list[Ints] = []
         self._dealer_hears = None
 
-    @property
-    def cost(self) -> Cost:
-        by_rank = [0] * len(self.world.names)
-        for (senders, to), count in self.sent.items():
+    def taken(self) -> Ints:
+        """Rounds, and bytes by rank."""
+        taken = [self.clock.rounds, *[0] * len(self.world.names)]
+        for (senders, to), size in self.sent.items():
             for i in senders:
-                by_rank[i] += count * sum(j != i for j in to)
-        return Cost(self.clock.rounds, by_rank)
+                taken[1 + i] += size * sum(j != i for j in to)
+        return np.array(taken)
 
     def others_send(
         self, frames: Iterable[tuple[Sequence[int], Sequence[int], int]], rounds: int = 1
@@ -73,7 +82,7 @@ class DryChannel(Metered):
         return UNCOUNTED
 
     def mark_iteration(self) -> None:
-        self.marks.append(self.cost)
+        self.marks.append(self.taken())
 
     def start_over(self) -> None:
         self.marks.clear()
@@ -99,17 +108,13 @@ class DryDealt(Dealt):
         return self._channel.others_send(frames, material.rounds if material.masks else int(material.answer))
 
 
-class DryDealing(Dealing):
-    channel: DryChannel
-
-    def deal(self, material: Material) -> Dealt:
-        return DryDealt(self.channel, material)
-
-
 class DryParty(Party):
     """An imagined dealer. Of blocks of the same kind it runs one, which stands for all of them."""
 
     channel: DryChannel
+
+    def deal(self, material: Material) -> Dealt:
+        return DryDealt(self.channel, material)
 
     def in_blocks(
         self, count: int, work: Callable[[Party, int], T], kind: Callable[[int], Hashable] = int
@@ -141,9 +146,9 @@ def dry_run(task: Task, parties: int, ended_by: Ending) -> Found:
     family, layout = FAMILIES[task.protocol], task.layout
     channel = DryChannel(family.world([f"P{j}" for j in range(1, parties + 1)]), ended_by == "stop")
     streams = Streams(channel.world, 0, {})  # without secrets, from which nothing can be drawn
-    me = DryParty(channel, streams, DryDealing(channel, streams))
+    me = DryParty(channel, streams, Dealing(channel, streams))
     nowhere = ((0,) * layout.d,) * task.clusters
     fit(family(me, task.problem), msgspec.structs.replace(task, centers_given=nowhere, max_iter=2), None)
     before, first, *second = channel.marks  # of the last start, as of every one
-    one = first.less(before)
-    return Found(channel.cost.less(one.times(max(len(task.starts), 1) * len(second))), one)
+    one = first - before
+    return Found(channel.taken() - one * len(second) * max(len(task.starts), 1), one)

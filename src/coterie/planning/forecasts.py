@@ -8,10 +8,10 @@ from __future__ import annotations
 import msgspec
 
 from coterie.clustering import Task
-from coterie.planning.cost import Cost, Ending
-from coterie.planning.dry_run import dry_run
+from coterie.planning.dry_run import Ending, dry_run
 from coterie.planning.rehearsal import rehearse
 from coterie.protocols import FAMILIES
+from coterie.protocols.interface import Ints
 from coterie.transport.links import Link
 
 __all__ = ["Forecast", "forecast", "seconds"]
@@ -41,15 +41,15 @@ def forecast(task: Task, parties: int, iterations: int, link: Link, ended_by: En
     family, problem, starts = FAMILIES[task.protocol], task.problem, max(len(task.starts), 1)
     world = family.world([f"P{j}" for j in range(1, parties + 1)])
     first, one = (rehearse if world.dealer is None else dry_run)(task, parties, ended_by)
-    whole, around = first.then(one.times(starts * (iterations - 1))), first.less(one.times(starts))
-    comparisons = task.layout.n * family.scheduled_comparisons(problem)
+    whole, around = first + one * starts * (iterations - 1), first - one * starts
+    comparisons = task.layout.n * family.comparisons(task.clusters, task.schedule)
     at_zero, owner = family.memory(problem, task.lanes, task.labels == "revealed")
     slope = seconds(task, one, comparisons, link)
     return Forecast(
-        rounds=whole.rounds,
-        rounds_per_iteration=one.rounds,
-        bytes_sent={world.names[j]: whole.sent[j] for j in world.ranks},
-        bytes_per_iteration={world.names[j]: one.sent[j] for j in world.ranks},
+        rounds=int(whole[0]),
+        rounds_per_iteration=int(one[0]),
+        bytes_sent={world.names[j]: int(whole[1 + j]) for j in world.ranks},
+        bytes_per_iteration={world.names[j]: int(one[1 + j]) for j in world.ranks},
         comparisons_per_iteration=comparisons,
         memory={world.names[j]: owner if j else at_zero for j in world.ranks},
         seconds=seconds(task, around, starts * comparisons, link) + slope * starts * iterations,
@@ -57,12 +57,13 @@ def forecast(task: Task, parties: int, iterations: int, link: Link, ended_by: En
     )
 
 
-def seconds(task: Task, cost: Cost, comparisons: int, link: Link, cores: int = 2) -> float:
+def seconds(task: Task, taken: Ints, comparisons: int, link: Link, cores: int = 2) -> float:
     """How long a part of a run takes: the larger of computing and sending, and every round's delay. A link is between
     two roles: the helper has one to each party, a party one to each other party."""
+    rounds, *sent = taken.tolist()
     products = task.layout.n * task.clusters * task.layout.d
     each = FAMILIES[task.protocol].comparison_ns
-    computing = (each * comparisons + PRODUCT_NS * products + BYTE_NS * sum(cost.sent)) * 1e-9 / cores
-    helper, *parties = cost.sent
+    computing = (each * comparisons + PRODUCT_NS * products + BYTE_NS * sum(sent)) * 1e-9 / cores
+    helper, *parties = sent
     sending = max(helper / len(parties), max(parties) / (len(parties) - 1)) / link.bandwidth
-    return max(computing, sending) + cost.rounds * (link.round_trip / 2 + STEP_SECONDS)
+    return max(computing, sending) + rounds * (link.round_trip / 2 + STEP_SECONDS)

@@ -155,7 +155,7 @@ class Primitives(ABC):
         return World((other if seats.at_zero else "", *owners), session, seats.serving)
 
     @classmethod
-    def comparisons(cls, clusters: int) -> int:
+    def comparisons(cls, clusters: int, schedule: tuple[int, ...] = ()) -> int:  # noqa: ARG003
         """How many it takes to label a row: of all pairs, unless a family has another way."""
         return clusters * (clusters - 1) // 2
 
@@ -168,11 +168,6 @@ class Primitives(ABC):
     def check_schedule(cls, clusters: int, wanted: str | tuple[int, ...]) -> tuple[int, ...]:
         """The schedule of that name, or of these sizes; ValueError says what is wrong with it."""
         raise ValueError(f"{cls.name} has one way to compare {clusters} scores, and no schedule {wanted}")
-
-    @classmethod
-    def scheduled_comparisons(cls, problem: Problem) -> int:
-        """How many it takes to label a row, by the problem's schedule."""
-        return cls.comparisons(problem.clusters)
 
     @classmethod
     def memory(cls, problem: Problem, lanes: int, revealed: bool) -> tuple[int, int]:  # noqa: ARG003

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from coterie.errors import ProtocolError
 from coterie.protocols.blocks import Labels, Resident, Table, labels_of, table_of
 from coterie.protocols.interface import Division, Holding, Ints, Part, Problem, RowSets
+from coterie.protocols.onetime import labelling
 from coterie.protocols.onetime.bits import bit_products, fours, pack_rows, padded, pairs_of, unpack_rows
 from coterie.protocols.onetime.cells import (
     count_cells,
@@ -24,16 +25,7 @@ from coterie.protocols.onetime.cells import (
     tally_cells,
 )
 from coterie.protocols.onetime.centers import mask_centers, mask_of, movement
-from coterie.protocols.onetime.labelling import (
-    all_pairs,
-    bracket,
-    index_bits,
-    schedule_of,
-    schedules,
-    score_width,
-    select_words,
-    tournament,
-)
+from coterie.protocols.onetime.labelling import bracket, index_bits, schedule_of, score_width, select_words, tournament
 from coterie.protocols.onetime.means import lift, mean_times_power, open_places, reciprocal_table, table_bits, truncate
 from coterie.protocols.onetime.sign import signs_of_differences
 from coterie.protocols.onetime.table import (
@@ -85,24 +77,16 @@ class OneTime(AdditiveWords):
     comparison_ns = 120.0
 
     @classmethod
-    def comparisons(cls, clusters: int) -> int:
-        return clusters - 1
+    def comparisons(cls, clusters: int, schedule: tuple[int, ...] = ()) -> int:
+        return sum(len(level.left) for level in bracket(clusters, schedule or tournament(clusters)))
 
     @classmethod
     def schedules(cls, clusters: int) -> list[tuple[int, ...]]:
-        return schedules(clusters)
+        return labelling.schedules(clusters)
 
     @classmethod
     def check_schedule(cls, clusters: int, wanted: str | tuple[int, ...]) -> tuple[int, ...]:
-        sizes = (
-            {"tournament": tournament, "all_pairs": all_pairs}[wanted](clusters) if isinstance(wanted, str) else wanted
-        )
-        bracket(clusters, sizes)
-        return sizes
-
-    @classmethod
-    def scheduled_comparisons(cls, problem: Problem) -> int:
-        return sum(len(level.left) for level in bracket(problem.clusters, schedule_of(problem)))
+        return labelling.check_schedule(clusters, wanted)
 
     @classmethod
     def memory(cls, problem: Problem, lanes: int, revealed: bool) -> tuple[int, int]:
@@ -161,8 +145,6 @@ class OneTime(AdditiveWords):
             both = np.zeros((2, numbers), np.uint64)
             both[:, : x.size] = x.share.reshape(-1), y.share.reshape(-1)
         product = select_words(me, self._packed(bit), both, np.array([0]), np.array([1]), numbers, self.ring.width)()
-        if me.deals:
-            return me.hollow(self.ring, x.shape)
         return x + me.shared(self.ring, product[0, : x.size].reshape(x.shape))
 
     def to_words(self, bits: Shared) -> Shared:
@@ -194,8 +176,8 @@ class OneTime(AdditiveWords):
             return np.empty((1, 0), np.uint64)
         return pack_rows(bits.share.reshape(1, -1), -(-bits.size // 64))
 
-    def _unpacked(self, packed: Bulk, shape: tuple[int, ...]) -> Shared:
-        if self.me.deals:
+    def _unpacked(self, packed: Bulk | None, shape: tuple[int, ...]) -> Shared:
+        if packed is None or self.me.deals:
             return self.me.hollow(BITS, shape)
         return self.me.shared(BITS, unpack_rows(packed, int(np.prod(shape))).reshape(shape))
 
@@ -355,8 +337,7 @@ class OneTime(AdditiveWords):
         while rows > 1:
             x = bit_products(me, x, words, fours(rows), "any")()
             rows = -(-rows // 4)
-        none = me.hollow(BITS, (into,)) if x is None or me.deals else me.shared(BITS, unpack_rows(x, into)[0])
-        return 1 - none
+        return 1 - self._unpacked(x, (into,))
 
     def open_stop_bit(self, movement: Shared, threshold: int, reason: str) -> bool:
         """The bit is opened among the players; P1 tells the dealer, who receives no array."""

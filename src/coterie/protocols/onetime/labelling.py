@@ -24,7 +24,17 @@ from coterie.ring import Bulk
 from coterie.sharing import Party, hollow, hollow_after, start_opening
 from coterie.transport import metered
 
-__all__ = ["all_pairs", "bracket", "index_bits", "one_hot", "schedules", "score_width", "select_words", "tournament"]
+__all__ = [
+    "all_pairs",
+    "bracket",
+    "check_schedule",
+    "index_bits",
+    "one_hot",
+    "schedules",
+    "score_width",
+    "select_words",
+    "tournament",
+]
 
 #: The most literals that one product takes.
 FAN_IN = 4
@@ -92,6 +102,14 @@ def schedules(clusters: int) -> list[tuple[int, ...]]:
                 rest = -(-rest // size)
             found.append(tuple(sizes))
     return [*found, all_pairs(clusters)] if 2 < clusters <= 16 else found
+
+
+def check_schedule(clusters: int, wanted: str | tuple[int, ...]) -> tuple[int, ...]:
+    """The schedule of that name, or of these sizes; ValueError says what is wrong with it."""
+    named = {"tournament": tournament(clusters), "all_pairs": all_pairs(clusters)}
+    sizes = named[wanted] if isinstance(wanted, str) else wanted
+    bracket(clusters, sizes)
+    return sizes
 
 
 @lru_cache(maxsize=64)

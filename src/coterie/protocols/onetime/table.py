@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from coterie.protocols.blocks import Resident, block_step
 from coterie.protocols.interface import Holding, Ints, Problem
-from coterie.protocols.onetime.bits import unpack_rows
+from coterie.protocols.onetime.bits import padded, unpack_rows
 from coterie.protocols.onetime.centers import CenterMask
 from coterie.protocols.onetime.kernels import bits_to_words, two_products, two_sums
 from coterie.protocols.onetime.means import table_bits
@@ -43,22 +43,15 @@ NOTHING = np.empty((0, 0), np.uint64)
 class Block(Resident):
     """Rows that the same parties hold cells of, padded to a multiple of 64: the unit of labelling.
 
-    `cells`: how many cells of it each of the holders has. Kept with it, at the data parties: `e` (d, numbers), the data
-    less their masks, known to every data party; `x`, what this party holds, zero elsewhere, or empty where it holds
-    nothing.
+    Kept with it, at the data parties: `e` (d, numbers), the data less their masks, known to every data party; `x`, what
+    this party holds, zero elsewhere, or empty where it holds nothing.
     """
 
-    __slots__ = ("cells", "numbers")
-
-    def __init__(
-        self, number: int, rows: NDArray[np.int64], holders: tuple[int, ...], cells: tuple[int, ...] = ()
-    ) -> None:
-        super().__init__(number, rows, holders)
-        self.cells, self.numbers = cells, -(-len(rows) // 64) * 64
+    __slots__ = ()
 
     @property
-    def kind(self) -> Hashable:
-        return len(self.rows), self.holders, self.cells
+    def numbers(self) -> int:
+        return padded(len(self.rows))
 
 
 @dataclass(repr=False)
@@ -74,8 +67,7 @@ def blocks_of(holding: Holding, parties: int, size: int) -> list[Block]:
     blocks: list[Block] = []
     for rows, holders in holding.label_groups(parties):
         for part in parts_of(rows, size):
-            whole = (holding.d * len(part),)
-            cells = whole if len(holders) == 1 else tuple([holding.count_cells(part, j) for j in holders])
+            cells = tuple([holding.count_cells(part, j) for j in holders])
             blocks.append(Block(len(blocks), part, tuple(holders), cells))
     return blocks
 
