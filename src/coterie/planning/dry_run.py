@@ -8,7 +8,7 @@ the dealer's run says what every role sends. Here nothing is drawn, computed or 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Literal, NamedTuple, TypeVar
 
@@ -23,7 +23,7 @@ from coterie.randomness import Dealing, Dealt, Material, Streams
 from coterie.ring import Array
 from coterie.sharing import Party, hollow
 from coterie.transport import HEADER_BYTES, Metered, Stamp, World
-from coterie.transport.metering import latest
+from coterie.transport.metering import Sent, latest
 
 __all__ = ["Ending", "Found", "dry_run"]
 
@@ -59,9 +59,7 @@ class DryChannel(Metered):
                 taken[1 + i] += size * sum(j != i for j in to)
         return np.array(taken)
 
-    def others_send(
-        self, frames: Iterable[tuple[Sequence[int], Sequence[int], int]], rounds: int = 1
-    ) -> Callable[[], None]:
+    def others_send(self, frames: Sequence[Sent], rounds: int = 1) -> Callable[[], None]:
         for senders, to, size in frames:
             self.sent[tuple(senders), tuple(to)] += HEADER_BYTES + size
         then = self.clock.rounds + rounds
@@ -102,7 +100,7 @@ class DryDealt(Dealt):
     def bind(self, values: Callable[[], Mapping[str, Array]]) -> Callable[[], None]:  # noqa: ARG002
         material, servers = self.material, self._channel.world.servers
         to = servers if material.to is None else material.to
-        frames = [(servers, to, piece.wire) for piece in material.masks.values()]
+        frames: list[Sent] = [(servers, to, piece.wire) for piece in material.masks.values()]
         if material.bound:
             frames.append(([0], servers[:1], material.bound.bytes))
         return self._channel.others_send(frames, material.rounds if material.masks else int(material.answer))

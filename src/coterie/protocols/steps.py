@@ -39,8 +39,9 @@ class Family(Primitives):
         """Start a step on every block, where it lives; call what is returned to wait for what the step brings back."""
         if STEPS.get(step_name(step)) is not step:
             raise ProtocolError(f"{step_name(step)} is not declared as a step on a block")
-        work = lambda me, b: step(self.at(me), blocks[b], *given, **named)  # noqa: E731
-        return self.me.in_blocks(len(blocks), work, lambda b: blocks[b].kind)
+        return self.me.in_blocks(
+            len(blocks), lambda me, b: step(self.at(me), blocks[b], *given, **named), lambda b: blocks[b].kind
+        )
 
     # -- the data ----------------------------------------------------------------------------------------
 

@@ -142,7 +142,7 @@ class Dealt:
         if missing or self._from.rank:
             raise ProtocolError(f"not all of {self.material.purpose} is there to be dealt: {missing}")
         self._once("the correction")
-        if self._others:
+        if self.material.bound:
             self._from.channel.send(self._receiver, self._others[0], dealt=not self.material.answer)
         return no_wait
 

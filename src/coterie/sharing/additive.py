@@ -14,7 +14,6 @@ from coterie.randomness.material import Elements
 from coterie.ring import Array, Ring
 from coterie.sharing.party import Party
 from coterie.sharing.shared import Shared
-from coterie.transport.metering import no_wait
 
 __all__ = [
     "bring_together",
@@ -108,10 +107,9 @@ def bring_together(me: Party, parts: Sequence[tuple[Shared, Sequence[int]]], wha
     nothing more. Returns a value to its recipients, None to the others.
     """
     own: list[Array] = []
-    arrive = no_wait
     if not me.serves:
         frames = [(me.world.servers, to, value.size * value.ring.dtype.itemsize) for value, to in parts]
-        arrive = me.channel.others_send(frames)
+        me.channel.others_send(frames)()
     for value, to in parts:
         if not me.serves:
             own.append(value.ring.zeros(value.shape))
@@ -120,7 +118,6 @@ def bring_together(me: Party, parts: Sequence[tuple[Shared, Sequence[int]]], wha
         for j in to:
             if j != me.rank:
                 me.channel.send(j, own[-1])
-    arrive()
     results: list[Array | None] = []
     for (value, to), total in zip(parts, own, strict=True):
         if me.rank not in to:

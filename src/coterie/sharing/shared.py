@@ -134,9 +134,8 @@ class Shared(Secret):
     __rmul__ = __mul__
 
     def __getitem__(self, index: Any) -> Shared:
-        if (
-            self.is_hollow and isinstance(index, np.ndarray) and index.dtype.kind == "i"
-        ):  # rows by number: their shape needs no pass over them
+        # Of rows by number the shape is known, without a pass over all of them.
+        if self.is_hollow and isinstance(index, np.ndarray) and index.dtype.kind == "i":
             return self._hollow(*index.shape, *self.shape[1:])
         return self._each(lambda share: np.asarray(share[index]))
 
