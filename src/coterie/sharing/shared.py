@@ -10,7 +10,7 @@ import numpy as np
 from coterie.errors import ProtocolError
 from coterie.ring import Array, Ring
 
-__all__ = ["Secret", "Shared", "concatenate", "hollow", "shared", "stack"]
+__all__ = ["Secret", "Shared", "concatenate", "hollow", "hollow_after", "shared", "stack"]
 
 Shape = tuple[int, ...]
 
@@ -42,6 +42,16 @@ class Secret:
 def hollow(shape: Shape) -> Array:
     """An array of elements of no bytes: a shape and no content."""
     return np.empty(shape, "V0")
+
+
+def hollow_after(wait: Callable[[], object], shape: Shape) -> Callable[[], Array]:
+    """What a step gives at the dealer, who holds nothing of it, once the others are done."""
+
+    def finish() -> Array:
+        wait()
+        return hollow(shape)
+
+    return finish
 
 
 class Shared(Secret):
@@ -124,6 +134,9 @@ class Shared(Secret):
     __rmul__ = __mul__
 
     def __getitem__(self, index: Any) -> Shared:
+        # Of rows by number the shape is known, without a pass over all of them.
+        if self.is_hollow and isinstance(index, np.ndarray) and index.dtype.kind == "i":
+            return self._hollow(*index.shape, *self.shape[1:])
         return self._each(lambda share: np.asarray(share[index]))
 
     def reshape(self, *shape: int) -> Shared:

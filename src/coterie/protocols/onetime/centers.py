@@ -54,7 +54,7 @@ def mask_centers(me: Party, centers: Shared) -> None:
     dealt = me.deal(centers_material(k, d))
     b = dealt.mask("B")
     if me.deals:
-        dealt.bind({"BB": (b * b).sum(axis=1, dtype=np.uint64)})
+        dealt.bind(lambda: {"BB": (b * b).sum(axis=1, dtype=np.uint64)})()
         centers.memo = CenterMask(b[:0], b, b[:0, 0])
         return
     f = start_opening(me, dealt.masked("B", centers.share - b))()
@@ -71,11 +71,10 @@ def movement(me: Party, old: Shared, new: Shared) -> Shared:
     """
     dealt, ring = me.deal(movement_material()), old.ring
     before, after = mask_of(old), mask_of(new)
-    b = after.b - before.b
     if me.deals:
-        dealt.bind({"bb": (b * b).sum(dtype=np.uint64).reshape(1)})
+        dealt.bind(lambda: {"bb": np.square(after.b - before.b).sum(dtype=np.uint64).reshape(1)})()
         return me.hollow(ring, (1,))
-    f = after.f - before.f
+    f, b = after.f - before.f, after.b - before.b
     share = dealt.bound("bb") + (f * b * np.uint64(2)).sum(dtype=np.uint64)
     if me.lead:
         share = share + (f * f).sum(dtype=np.uint64)
