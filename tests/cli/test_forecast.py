@@ -144,6 +144,30 @@ def test_the_plot_is_a_picture(tmp_path, capsys):
     assert [one.name for one in tmp_path.iterdir()] == ["plot.png"]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [(["--partition", "mixed"], "mixed"), (["--centers", "shared", "--restarts", 3], "centres shared, 3 starts")],
+)
+def test_securenn_is_forecast_as_well(arguments, said, capsys):
+    assert ended("-n", 1000, "-d", 4, "-k", 4, "--protocol", "securenn", *arguments) == 0
+    assert said in capsys.readouterr().out
+
+
+def test_shared_centres_and_starts_cost_what_a_fit_takes():
+    model = SecureKMeans(
+        3, bounds=[(-1, 1)] * 5, tol=1e6, n_init=3, init="random", random_state=1, centers="shared"
+    ).fit(X)
+    assert model.n_iter_ == 1
+    sizes = {"rows": 300, "columns": 5, "clusters": 3, "iterations": 1}
+    said = forecast_links(study(**sizes, centers="shared", restarts=3))["loopback"]
+    assert (said.bytes_sent, said.rounds) == (model.traffic_.bytes_sent, model.traffic_.rounds)
+
+
+@pytest.mark.parametrize("protocol", ["onetime", "securenn"])
+def test_the_plot_is_for_every_protocol(protocol):
+    assert len(draw_forecast(study(protocol=protocol)).axes) == 4
+
+
 def test_the_plot_goes_over_rows_and_clusters():
     drawn = draw_forecast(study())
     (time_by_rows, time_by_clusters), (bytes_by_rows, _) = np.array(drawn.axes).reshape(2, 2)
@@ -158,8 +182,7 @@ def test_the_plot_goes_over_rows_and_clusters():
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["--protocol", "securenn", "--partition", "mixed"], "no forecast for a patchwork of cells with securenn"),
-        (["--protocol", "securenn", "--plot", "x.png"], "--plot is for onetime"),
+        (["--restarts", 0], "restarts"),
         (["--labels", "revealed"], "vertical"),
         (["-k", 2000], "clusters"),
         (["--partition", "vertical", "--parties", 5], "columns"),

@@ -1,13 +1,17 @@
-"""What is forecast by rehearsing a family is what the channel counts, also for many more rows and blocks."""
+"""What is found by rehearsing a family is what the channel counts, also for many more rows and blocks; and what a dry
+run finds, where there is a dealer."""
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 
 from coterie import SecureKMeans
 from coterie.errors import InputError
 from coterie.planning import even_layout, forecast, planned, sketch
+from coterie.planning.dry_run import dry_run
+from coterie.planning.rehearsal import rehearse
 from coterie.protocols import FAMILIES
 from coterie.transport.links import LINKS
 from tests.contract.replicated import Replicated
@@ -32,6 +36,11 @@ CASES = [("securenn", p, way, ended) for p in (2, 3) for way in WAYS for ended i
 CASES += [("replicated", 2, "columns", "stop"), ("replicated", 3, "output rules", "max_iter")]  # it is slow
 
 
+def assert_found_alike(task, parties, ended_by):
+    rehearsed, dry = (way(task, parties, ended_by) for way in (rehearse, dry_run))
+    assert [one.tolist() for one in rehearsed] == [one.tolist() for one in dry]
+
+
 @pytest.mark.parametrize(("protocol", "parties", "way", "ended_by"), CASES)
 def test_bytes_and_rounds_are_as_rehearsed(protocol, parties, way, ended_by):
     """In four blocks and a rest; rows that are not the same number at every party."""
@@ -43,11 +52,21 @@ def test_bytes_and_rounds_are_as_rehearsed(protocol, parties, way, ended_by):
     ).fit(x)  # fmt: skip
     assert model.n_iter_ == (3 if ended_by == "max_iter" else 1)
     assert not getattr(model, "suppressed_", np.zeros(3)).any()
-    found = forecast(task_of(model, x), parties, model.n_iter_, LINKS["loopback"], ended_by)
+    task = task_of(model, x)
+    if protocol == "securenn":
+        assert_found_alike(task, parties, ended_by)
+    found = forecast(task, parties, model.n_iter_, LINKS["loopback"], ended_by)
     assert found.bytes_sent == model.traffic_.bytes_sent
     assert found.rounds == model.traffic_.rounds
     if model.traffic_.rounds_per_iteration:
         assert found.rounds_per_iteration == model.traffic_.rounds_per_iteration
+
+
+@pytest.mark.parametrize("options", [{}, {"centers": "shared"}, {"least": 3}], ids=str)
+def test_several_starts(options):
+    task = sketch(even_layout("horizontal", 200, 2, 2), 2, protocol="securenn", restarts=3)
+    task = msgspec.structs.replace(task, block_rows=64, **options)
+    assert_found_alike(task, 2, "stop")
 
 
 def test_a_million_rows_take_no_longer_to_forecast():
@@ -59,6 +78,6 @@ def test_a_million_rows_take_no_longer_to_forecast():
 
 
 def test_a_patchwork_is_refused():
-    model = SecureKMeans(2, protocol="securenn", n_parties=2, partition="mixed", init=X[:2])
+    model = SecureKMeans(2, protocol="replicated", n_parties=2, partition="mixed", init=X[:2])
     with pytest.raises(InputError, match="patchwork"):
         forecast(task_of(model, X), 2, 3, LINKS["lan"], "stop")

@@ -26,8 +26,8 @@ def answers(p: int, width: int, x, r, beta, below_zero=None) -> tuple[Array, Ran
     def role(me: Party) -> Array | None:
         dealt = me.deal(Material("x", bound={"x": BitsOver(FIELD, len(x), width)}))
         if me.deals:
-            dealt.bind({"x": x})
-            return compare_at_helper(me, len(x), width)
+            dealt.bind(lambda: {"x": x})
+            return compare_at_helper(me, len(x), width)()
         return private_compare(me, dealt, "x", r, beta, below_zero)
 
     ran = run(p, role)
@@ -101,7 +101,7 @@ def test_bits_serve_one_comparison():
         dealt = me.deal(Material("x", bound={"x": BitsOver(FIELD, 1, 4)}))
         r, beta = np.zeros(1, np.uint64), np.zeros(1, np.uint8)
         if me.deals:
-            dealt.bind({"x": np.array([3], np.uint64)})
+            dealt.bind(lambda: {"x": np.array([3], np.uint64)})
             compare_at_helper(me, 1, 4)
         else:
             private_compare(me, dealt, "x", r, beta)

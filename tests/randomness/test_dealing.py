@@ -57,7 +57,7 @@ def deal(p: int, material: Material, values: dict[str, Array], times: int = 1) -
             dealt = me.deal(material)
             found = {name: dealt.mask(name) for name in material.masks}
             if me.deals and material.bound:
-                dealt.bind(values)
+                dealt.bind(lambda: values)
             elif material.bound:
                 found |= {name: dealt.bound(name) for name in material.bound}
             taken.append(found)
@@ -142,7 +142,7 @@ def test_who_has_received_least_receives_the_next_correction():
         for count in (10, *[1] * 10, 1):
             dealt = me.deal(words(count))
             if me.deals:
-                dealt.bind({"v": np.zeros(count, np.uint64)})
+                dealt.bind(lambda: {"v": np.zeros(count, np.uint64)})
 
     receivers = [frame.receiver for frame in run(2, role).recordings[0].sent]
     assert receivers == [1] + [2] * 10 + [1]
@@ -175,7 +175,7 @@ def test_a_value_is_xored_in_place():
         if not me.deals:
             return [dealt.bound("v"), dealt.bound("w")]
         dealt.target("v")[...] ^= np.arange(4, dtype=np.uint64)
-        dealt.bind({"w": np.full(4, 9, np.uint64)})
+        dealt.bind(lambda: {"w": np.full(4, 9, np.uint64)})
         return []
 
     v, w = (np.bitwise_xor.reduce(shares) for shares in zip(*run(3, role).results[1:], strict=True))
@@ -198,7 +198,7 @@ def dealt_everywhere(p: int = 2) -> list[Dealt]:
     def role(me: Party) -> Dealt:
         dealt = me.deal(BOTH)
         if me.deals:
-            dealt.bind({"v": ZEROS})
+            dealt.bind(lambda: {"v": ZEROS})
         return dealt
 
     return run(p, role).results
@@ -218,7 +218,7 @@ def test_a_correction_is_sent_once():
     helper, *_ = dealt_everywhere()
     for again in ({"v": ZEROS}, {}):
         with pytest.raises(MaterialReused):
-            helper.bind(again)
+            helper.bind(lambda again=again: again)
 
 
 def test_there_is_no_share_for_the_helper():
@@ -229,7 +229,7 @@ def test_there_is_no_share_for_the_helper():
 def test_a_party_binds_nothing():
     for dealt in dealt_everywhere(3)[1:]:
         with pytest.raises(ProtocolError, match="only the helper"):
-            dealt.bind({"v": ZEROS})
+            dealt.bind(lambda: {"v": ZEROS})
         with pytest.raises(ProtocolError):
             dealt.target("v")
 
@@ -238,7 +238,7 @@ def test_only_a_mask_masks_and_only_what_is_bound_adds_up():
     helper, party, _ = dealt_everywhere()
     for wrong in (
         lambda: party.mask("v"), lambda: party.bound("m"), lambda: party.mask("x"), lambda: party.masked("v", ZEROS),
-        lambda: helper.bind({"m": ZEROS}), lambda: helper.target("v"),
+        lambda: helper.bind(lambda: {"m": ZEROS}), lambda: helper.target("v"),
     ):  # fmt: skip
         with pytest.raises(ProtocolError):
             wrong()
@@ -259,7 +259,7 @@ def test_unpacked_words_are_masks_only():
     def role(me: Party) -> None:
         dealt = me.deal(Material("test", bound={"v": Unpacked(3, width=8)}))
         if me.deals:
-            dealt.bind({"v": ZEROS})
+            dealt.bind(lambda: {"v": ZEROS})
 
     with pytest.raises(ProtocolError, match="masks"):
         run(2, role)

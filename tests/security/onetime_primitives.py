@@ -271,9 +271,7 @@ def _sums(me: Party, value: int, bit: int) -> None:
 
 
 def _places(me: Party, count: int) -> None:
-    look_up = open_places(me, shared(me, Words(8), np.full(N, count)), 255)
-    if not me.deals:
-        look_up(reciprocal_table(255, 10))
+    open_places(me, shared(me, Words(8), np.full(N, count)), 255, lambda: reciprocal_table(255, 10))()
 
 
 def _means(times: int = 1) -> Callable[..., None]:

@@ -71,7 +71,7 @@ def _masked(me: Party, x: Shared) -> None:
 def _compare(me: Party, x: Array, r: Array) -> None:
     dealt = me.deal(Material("bits", bound={"x": BitsOver(FIELD, len(x), 5)}))
     if me.deals:
-        dealt.bind({"x": x})
+        dealt.bind(lambda: {"x": x})
         compare_at_helper(me, len(x), 5)
     else:
         private_compare(me, dealt, "x", r, common_bits(me, len(x), "a test"))

@@ -45,7 +45,7 @@ def test_what_is_dealt_but_not_uniform_is_no_mask():
         x = shared(me, Words(4), np.full(4, 3))
         dealt = me.deal(Material("zero", bound={"zero": Elements(Words(4), 4)}))
         if me.deals:
-            dealt.bind({"zero": np.zeros(4, np.uint64)})
+            dealt.bind(lambda: {"zero": np.zeros(4, np.uint64)})
         else:
             with pytest.raises(ProtocolError):
                 open_masked(me, dealt, zero=x)

@@ -117,7 +117,7 @@ def check_material_serves_once() -> None:
         step = me.deal(Material("a test", {"m": piece, "unread": piece}, {"v": piece}))
         mask = step.mask("m")
         if me.deals:
-            step.bind({"v": mask})
+            step.bind(lambda: {"v": mask})
             return
         step.bound("v")
         with pytest.raises(ProtocolError, match="no mask"):

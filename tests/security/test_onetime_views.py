@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations
 
 import numpy as np
@@ -59,9 +60,10 @@ def test_a_correction_leaves_when_every_part_of_it_is_made(monkeypatch, primitiv
     """It is made in the place of somebody else's share: a part left out would tell that share."""
     bind, unmade = Dealt.bind, []
 
-    def checked(self: Dealt, values: dict[str, Array]) -> None:
-        unmade.extend(set(self.material.bound) - self._given - set(values))
-        bind(self, values)
+    def checked(self: Dealt, values: Callable[[], dict[str, Array]]) -> Callable[[], None]:
+        made = values()
+        unmade.extend(set(self.material.bound) - self._given - set(made))
+        return bind(self, lambda: made)
 
     monkeypatch.setattr(Dealt, "bind", checked)
     primitive.ran(3, 1)

@@ -60,7 +60,7 @@ def check_view(p: int, case: Case) -> None:
 
     def role(me: Party) -> Array | None:
         if me.deals:
-            return compare_at_helper(me, COUNT, BITS)
+            return compare_at_helper(me, COUNT, BITS)()
         bits = Given(shares[me.rank - 1].copy())
         r = np.full(COUNT, case.r % (1 << BITS), np.uint64)
         beta = np.full(COUNT, case.beta, np.uint8)

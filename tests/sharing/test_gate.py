@@ -164,7 +164,7 @@ def test_what_is_not_uniform_is_no_mask():
     def role(me: Party, x: Shared) -> None:
         dealt = me.deal(Material("a test", bound={"zeros": Elements(WORDS, *x.shape)}))
         if me.deals:
-            dealt.bind({"zeros": WORDS.zeros(x.shape)})
+            dealt.bind(lambda: {"zeros": WORDS.zeros(x.shape)})
         else:
             with pytest.raises(ProtocolError, match="zeros is no mask of a test"):
                 open_masked(me, dealt, zeros=x)

@@ -183,6 +183,10 @@ def watch(moment: Moment) -> None:
         if done.is_set():
             moment.at("said")
 
+    def opening(me: Party, parts: Any, what: str) -> None:
+        if what == "centers" and type(me) is Party:  # and not in a dry run, while the plan is made
+            moment.at("opened")
+
     def connecting(meeting: Meeting, *args: Any, **kwargs: Any) -> None:
         moment.at("connecting")
         if moment.hook.at == "met" and not moment.count:
@@ -198,7 +202,7 @@ def watch(moment: Moment) -> None:
     before(Metered, "receive", dealt_receive)
     before(Party, "in_blocks", at("block"))
     before(Outbox, "_write", torn)
-    after(words, "bring_together", lambda me, parts, what: what == "centers" and moment.at("opened"))
+    after(words, "bring_together", opening)
     before(Checkpoints, "save", at("iterated"))
     before(os, "replace", replacing)
     after(os, "replace", replaced)

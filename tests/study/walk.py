@@ -112,6 +112,10 @@ def read_parquet(path: Path) -> dict[str, list[Any]]:
         return dict(zip(names, map(list, zip(*found.fetchall(), strict=True)), strict=False))
 
 
+#: Seconds after which a process counts as hung. Nothing is measured by it: a machine may be busy many times over.
+LIMIT = 240.0
+
+
 class Cast:
     """Who takes part. Leaving the block ends whatever is still running."""
 
@@ -262,7 +266,7 @@ class Cast:
         return process
 
     @staticmethod
-    def finish(process: subprocess.Popen[bytes], within: float = 60.0) -> int:
+    def finish(process: subprocess.Popen[bytes], within: float = LIMIT) -> int:
         """Wait for the end of a process; its exit code."""
         try:
             return process.wait(within)
@@ -271,7 +275,7 @@ class Cast:
             process.wait()
             raise AssertionError(f"a participant was still running after {within:g} s") from None
 
-    def finish_all(self, within: float = 60.0) -> dict[str, int]:
+    def finish_all(self, within: float = LIMIT) -> dict[str, int]:
         """Wait for everybody who was started; exit codes by name."""
         deadline = time.monotonic() + within
         return {n: self.finish(p, max(deadline - time.monotonic(), 0.1)) for n, p in self.processes.items()}

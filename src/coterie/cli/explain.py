@@ -11,7 +11,7 @@ from coterie.clustering import Layout, make_scaled, make_task
 from coterie.errors import InputError
 from coterie.ideal import Terms
 from coterie.planning import forecast, planned
-from coterie.planning.sketch import even_layout
+from coterie.planning.sketch import even_layout, some_starts
 from coterie.report.formats import format_bytes, format_duration, join_names
 from coterie.report.promises import promises
 from coterie.study.agreement import Study, study_hash
@@ -138,6 +138,7 @@ def _forecast(study: Study, rows: int, iterations: int, link: str) -> dict[str, 
         counts=study.disclosures.counts,
         labels=study.disclosures.labels,
         centers=study.disclosures.centers,
+        starts=some_starts(todo.clusters, todo.restarts),
         max_iter=todo.max_iter,
         tol=todo.tol,
         least=least,
@@ -147,11 +148,11 @@ def _forecast(study: Study, rows: int, iterations: int, link: str) -> dict[str, 
         sizes=study.disclosures.sizes,
     )
     found = forecast(planned(task, parties, "auto", LINKS[link]), parties, iterations, LINKS[link], "stop")
-    sent = {rank: count * todo.restarts for rank, count in found.bytes_sent.items()}
+    sent = dict(found.bytes_sent)
     dealt = {"bytes_by_helper": sent.pop("P0")} if world.dealer is not None else {}
     return {
-        "seconds": found.seconds * todo.restarts,
-        "rounds": found.rounds * todo.restarts,
+        "seconds": found.seconds,
+        "rounds": found.rounds,
         "bytes_by_party": max(sent.values()),
         **dealt,
         "memory": max(found.memory.values()),

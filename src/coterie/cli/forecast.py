@@ -43,6 +43,8 @@ class Study(NamedTuple):
     bounds: tuple[float, float]
     iterations: int
     protocol: str = "onetime"
+    centers: Literal["revealed", "shared"] = "revealed"
+    restarts: int = 1
 
 
 def forecast(
@@ -58,7 +60,9 @@ def forecast(
     labels: Annotated[
         Literal["private", "revealed"], typer.Option(help="revealed: SVK-means, vertical only.")
     ] = "private",
-    iterations: Annotated[int, typer.Option("--iterations", "-i", min=1, help="How many it will take: a guess.")] = 20,
+    centers: Annotated[Literal["revealed", "shared"], typer.Option(help="shared: nobody has them.")] = "revealed",
+    restarts: Annotated[int, typer.Option(min=1, help="Starts, of which the best is kept.")] = 1,
+    iterations: Annotated[int, typer.Option("--iterations", "-i", min=1, help="Of each start: a guess.")] = 20,
     protocol: Annotated[Literal["onetime", "securenn"], typer.Option(help="The protocol family.")] = "onetime",
     bounds: Annotated[str, typer.Option(help="The public range of every column; wider ones take more bytes.")] = "-1:1",
     plot: Annotated[Path | None, typer.Option(help="A PNG to write: time and bytes over rows and clusters.")] = None,
@@ -69,15 +73,14 @@ def forecast(
     estimates. Rows or columns are taken to be split evenly over the parties.
     """
     console: Console = context.obj
-    if plot is not None and protocol != "onetime":
-        raise InputError(f"--plot is for onetime: {protocol} is forecast by rehearsing it, which takes long for a plot")
     if rows > MOST_ROWS:
         raise InputError(f"forecasts go up to {MOST_ROWS:,} rows, not {rows:,}")
     if plot is not None and plot.suffix.lower() != ".png":
         raise InputError(f"--plot writes a PNG; {plot} is not called one")
     study = Study(
-        rows, columns, clusters, parties, partition, counts, labels, _parse_bounds(bounds), iterations, protocol
-    )
+        rows, columns, clusters, parties, partition, counts, labels, _parse_bounds(bounds), iterations, protocol,
+        centers, restarts,
+    )  # fmt: skip
     _show(console, study, forecast_links(study))
     if plot is not None:
         _write(plot, draw_forecast(study))
@@ -91,7 +94,8 @@ def forecast_links(study: Study) -> dict[str, Forecast]:
     from coterie.transport.links import LINKS
 
     layout = even_layout(study.partition, study.rows, study.columns, study.parties)
-    task = sketch(layout, study.clusters, study.bounds, study.counts, study.labels, study.protocol)
+    options = {name: getattr(study, name) for name in ("counts", "labels", "centers", "restarts", "protocol")}
+    task = sketch(layout, study.clusters, study.bounds, **options)
     return {
         name: forecast_of(planned(task, study.parties, "auto", link), study.parties, study.iterations, link, "stop")
         for name, link in LINKS.items()
@@ -146,7 +150,8 @@ def _show(console: Console, study: Study, found: dict[str, Forecast]) -> None:
 
 def _describe(study: Study) -> str:
     sizes = f"{study.rows:,} rows, {study.columns} columns, {study.clusters} clusters, {study.parties} parties"
-    return f"{sizes}, {study.partition}, sizes {study.counts}, labels {study.labels}"
+    starts = f", {study.restarts} starts" if study.restarts > 1 else ""
+    return f"{sizes}, {study.partition}, sizes {study.counts}, labels {study.labels}, centres {study.centers}{starts}"
 
 
 def _most(by_rank: dict[str, int]) -> int:

@@ -15,7 +15,7 @@ __all__ = ["Layout", "Partition"]
 Partition = Literal["horizontal", "vertical", "mixed"]
 
 
-class Layout(msgspec.Struct, frozen=True):
+class Layout(msgspec.Struct, frozen=True, dict=True):
     """`rows`: per party, how many rows (horizontal). `columns`: per party, which columns (vertical).
     `owners`: the row-major n x d bytes of the rank that holds each cell (mixed)."""
 
@@ -70,13 +70,22 @@ class Layout(msgspec.Struct, frozen=True):
         return np.broadcast_to(by_column, (len(rows), self.d))
 
     def count_cells(self, rows: NDArray[np.int64], owner: int) -> int:
-        """How many cells of the given rows a party holds."""
+        """How many cells of the given rows, in order, a party holds."""
         if self.partition == "vertical":
             return len(rows) * len(self.columns[owner - 1])
+        if self.partition == "horizontal":
+            start = sum(self.rows[: owner - 1])
+            return self.d * int(np.diff(np.searchsorted(rows, [start, start + self.rows[owner - 1]])).item())
         return int((self.owners_of(rows) == owner).sum())
 
     def label_groups(self, parties: int) -> list[tuple[NDArray[np.int64], list[int]]]:
-        """Row numbers, grouped by the set of parties that hold cells of them, with those parties."""
+        """Row numbers, grouped by the set of parties that hold cells of them, with those parties. Found once."""
+        found: dict[int, list[tuple[NDArray[np.int64], list[int]]]] = self.__dict__.setdefault("label groups", {})
+        if parties not in found:
+            found[parties] = self._grouped(parties)
+        return found[parties]
+
+    def _grouped(self, parties: int) -> list[tuple[NDArray[np.int64], list[int]]]:
         if self.partition == "vertical":
             return [(np.arange(self.n), list(range(1, parties + 1)))] if self.n else []
         if self.partition == "horizontal":

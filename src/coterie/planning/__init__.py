@@ -1,6 +1,6 @@
 """Plans and what they will cost. Public, and the same at every party."""
 
-from coterie.planning.costs import Forecast, forecast
+from coterie.planning.forecasts import Forecast, forecast
 from coterie.planning.plan import Plan, check_plan, planned
 from coterie.planning.sketch import even_layout, sketch
 

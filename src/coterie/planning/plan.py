@@ -6,9 +6,8 @@ import msgspec
 
 from coterie.clustering import Task
 from coterie.errors import InputError
-from coterie.planning.costs import forecast
+from coterie.planning.forecasts import forecast
 from coterie.protocols import FAMILIES
-from coterie.protocols.onetime.labelling import all_pairs, bracket, tournament
 from coterie.transport.links import LINKS, Link
 
 __all__ = ["Plan", "check_plan", "planned"]
@@ -62,16 +61,14 @@ def planned(task: Task, parties: int, wanted: object, link: Link = LINKS["loopba
     if not schedules:
         return task
     if plan.schedule is not None:
-        return msgspec.structs.replace(task, schedule=_checked(plan.schedule, k))
-    candidates = [msgspec.structs.replace(task, schedule=schedule) for schedule in schedules]
-    return min(candidates, key=lambda t: forecast(t, parties, 1, link, "stop").seconds_per_iteration)
+        try:
+            return msgspec.structs.replace(task, schedule=family.check_schedule(k, plan.schedule))
+        except ValueError as error:
+            raise InputError(f"plan: {error}") from error
+    iterations = msgspec.structs.replace(task, starts=(), seeds=(), tol=0)  # the start is the same with every schedule
 
+    def needed(schedule: tuple[int, ...]) -> float:
+        tried = msgspec.structs.replace(iterations, schedule=schedule)
+        return forecast(tried, parties, 1, link, "stop").seconds_per_iteration
 
-def _checked(schedule: str | tuple[int, ...], clusters: int) -> tuple[int, ...]:
-    named = {"tournament": tournament(clusters), "all_pairs": all_pairs(clusters)}
-    sizes = named[schedule] if isinstance(schedule, str) else schedule
-    try:
-        bracket(clusters, sizes)
-    except ValueError as error:
-        raise InputError(f"plan: {error}") from error
-    return sizes
+    return msgspec.structs.replace(task, schedule=min(schedules, key=needed))

@@ -12,64 +12,57 @@ rehearsed is the one that runs: there is no second copy of its sizes.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Literal, NamedTuple
 
 import msgspec
 import numpy as np
 
 from coterie.clustering import Layout, Task, fit
 from coterie.errors import InputError
+from coterie.planning.dry_run import Ending, Found
 from coterie.protocols import FAMILIES
-from coterie.protocols.cost import Cost
 from coterie.protocols.interface import Ints
 from coterie.runtime.threads import run_threads
 from coterie.sharing import Party
 from coterie.transport import Traffic
 
-__all__ = ["Ending", "rehearse"]
-
-Ending = Literal["stop", "max_iter"]
+__all__ = ["rehearse"]
 
 
-class Rehearsed(NamedTuple):
-    """A run of one iteration, and what each further one takes."""
-
-    first: Cost
-    further: Cost
-
-
-def rehearse(task: Task, parties: int, ended_by: Ending) -> Rehearsed:
-    """What a fit from one start takes."""
+def rehearse(task: Task, parties: int, ended_by: Ending) -> Found:
+    """What a fit takes; no cluster is suppressed."""
     if task.layout.partition == "mixed":
         raise InputError(f"there is no forecast for a patchwork of cells with {task.protocol}; use rows or columns")
     one, two = (_extrapolate(task, parties, iterations, "max_iter") for iterations in (1, 2))
     first = one if ended_by == "max_iter" else _extrapolate(task, parties, 1, "stop")
-    return Rehearsed(first, two.less(one))
+    return Found(first, (two - one) // task.restarts)
 
 
-def _extrapolate(task: Task, parties: int, iterations: int, ended_by: Ending) -> Cost:
+def _extrapolate(task: Task, parties: int, iterations: int, ended_by: Ending) -> Ints:
     """From few rows in a block, one more at each party, and two blocks, to all rows and blocks."""
     layout = task.layout
     rows = (layout.n,) if layout.partition == "vertical" else layout.rows
     few = (task.clusters * task.least,) * len(rows)  # of every cluster, every party holds enough to open it
 
-    def cost(counts: tuple[int, ...], blocks: int) -> Cost:
+    def cost(counts: tuple[int, ...], blocks: int) -> Ints:
         small = Layout(layout.partition, sum(counts), layout.d, columns=layout.columns)
         if layout.partition == "horizontal":
             small = msgspec.structs.replace(small, rows=counts)
-        rehearsed = msgspec.structs.replace(task, layout=small, starts=(), block_rows=-(-small.n // blocks), lanes=0)
+        starts = (tuple(range(task.clusters)),) * len(task.starts)
+        rehearsed = msgspec.structs.replace(
+            task, layout=small, starts=starts, block_rows=-(-small.n // blocks), lanes=0
+        )
         return _run(rehearsed, parties, layout.n, iterations, ended_by)
 
     base = cost(few, 1)
-    whole = base.then(cost(few, 2).less(base).times(-(-layout.n // task.block_rows) - 1))
+    whole = base + (cost(few, 2) - base) * (-(-layout.n // task.block_rows) - 1)
     for j, count in enumerate(rows):
         more = tuple(held + (i == j) for i, held in enumerate(few))
-        whole = whole.then(cost(more, 1).less(base).times(count - few[j]))
+        whole = whole + (cost(more, 1) - base) * (count - few[j])
     return whole
 
 
 @lru_cache(maxsize=256)
-def _run(task: Task, parties: int, rows: int, iterations: int, ended_by: Ending) -> Cost:
+def _run(task: Task, parties: int, rows: int, iterations: int, ended_by: Ending) -> Ints:
     """All roles, on rows that lie on the centres; the tolerance says whether the run stops."""
     family, layout = FAMILIES[task.protocol], task.layout
     centers = _centers(task)
@@ -90,7 +83,7 @@ def _run(task: Task, parties: int, rows: int, iterations: int, ended_by: Ending)
 
     world = family.world([f"P{j}" for j in range(1, parties + 1)])
     traffic = Traffic.together(run_threads(world, role))
-    return Cost(traffic.rounds, [traffic.bytes_sent.get(f"P{j}", 0) for j in range(parties + 1)])
+    return np.array([traffic.rounds, *(traffic.bytes_sent.get(f"P{j}", 0) for j in range(parties + 1))])
 
 
 def _centers(task: Task) -> Ints:

@@ -10,7 +10,7 @@ import numpy as np
 from coterie.clustering import Layout, Partition, Task, make_encoding, make_task
 from coterie.errors import InputError
 
-__all__ = ["even_layout", "sketch"]
+__all__ = ["even_layout", "sketch", "some_starts"]
 
 
 def even_layout(partition: Partition, rows: int, columns: int, parties: int) -> Layout:
@@ -46,7 +46,9 @@ def sketch(
     bounds: tuple[float, float] = (-1.0, 1.0),
     counts: Literal["secret", "revealed"] = "secret",
     labels: Literal["private", "revealed"] = "private",
+    centers: Literal["revealed", "shared"] = "revealed",
     protocol: str = "onetime",
+    restarts: int = 1,
 ) -> Task:
     """The task for data that lie like this, with the same public range for every column; without a plan."""
     n, d = layout.n, layout.d
@@ -59,4 +61,10 @@ def sketch(
         raise InputError(f"the range of the columns must be finite, low before high, not {low:g} to {high:g}")
     names = tuple(f"x{l}" for l in range(d))
     encoding = make_encoding(names, [low] * d, [high] * d, n, clusters)
-    return make_task(protocol, clusters, layout, encoding, counts=counts, labels=labels)
+    starts = some_starts(clusters, restarts)
+    return make_task(protocol, clusters, layout, encoding, counts=counts, labels=labels, centers=centers, starts=starts)
+
+
+def some_starts(clusters: int, restarts: int) -> tuple[tuple[int, ...], ...]:
+    """As many starts as there are restarts, from any rows: what a run costs does not depend on which."""
+    return (tuple(range(clusters)),) * restarts

@@ -7,7 +7,7 @@ the steps that are declared here, and nothing else: a lane of this process, or a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -34,13 +34,22 @@ def block_step(step: Step) -> Step:
 
 class Resident:
     """A block of rows, by their numbers, and what stays with it, by name. `holders`: who holds cells of these rows,
-    where that is the same for all of them."""
+    where that is the same for all of them; `cells`: how many each of them holds; `groups`: in how many groups its rows
+    lie, where rows are drawn (`seeding.py`)."""
 
-    __slots__ = ("held", "holders", "number", "rows")
+    __slots__ = ("cells", "groups", "held", "holders", "number", "rows")
 
-    def __init__(self, number: int, rows: NDArray[np.int64], holders: tuple[int, ...] = ()) -> None:
-        self.number, self.rows, self.holders = number, rows, holders
+    def __init__(
+        self, number: int, rows: NDArray[np.int64], holders: tuple[int, ...] = (), cells: tuple[int, ...] = ()
+    ) -> None:
+        self.number, self.rows, self.holders, self.cells = number, rows, holders, cells
         self.held: dict[str, Any] = {}
+        self.groups = 0
+
+    @property
+    def kind(self) -> Hashable:
+        """Blocks of the same kind cost the same."""
+        return len(self.rows), self.holders, self.cells, self.groups
 
     def places(self, numbers: Sequence[int]) -> tuple[list[int], list[int]]:
         """Which of the numbers are rows of this block, and where in it they stand."""

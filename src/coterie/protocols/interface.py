@@ -18,7 +18,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.protocols.cost import Costs
 from coterie.protocols.metric import Metric
 from coterie.ring import Ring, Words
 from coterie.sharing import Party, Secret, Shared, permit
@@ -167,7 +166,7 @@ class Primitives(ABC):
         return World((other if seats.at_zero else "", *owners), session, seats.serving)
 
     @classmethod
-    def comparisons(cls, clusters: int) -> int:
+    def comparisons(cls, clusters: int, schedule: tuple[int, ...] = ()) -> int:  # noqa: ARG003
         """How many it takes to label a row: of all pairs, unless a family has another way."""
         return clusters * (clusters - 1) // 2
 
@@ -177,11 +176,19 @@ class Primitives(ABC):
         return []
 
     @classmethod
-    def costs(cls, problem: Problem, holding: Holding, parties: int) -> Costs:
-        """What a fit will cost: a `StepCosts`, where the family counts what its steps declare; else it is rehearsed
-        (`planning/rehearsal.py`), and this says how many comparisons and how much memory it takes."""
-        each = cls.comparisons(problem.clusters)
-        return Costs(holding.n, holding.d, problem.clusters, problem.block_rows, each, parties)
+    def check_schedule(cls, clusters: int, wanted: str | tuple[int, ...]) -> tuple[int, ...]:
+        """The schedule of that name, or of these sizes; ValueError says what is wrong with it."""
+        raise ValueError(f"{cls.name} has one way to compare {clusters} scores, and no schedule {wanted}")
+
+    @classmethod
+    def memory(cls, problem: Problem, lanes: int, revealed: bool) -> tuple[int, int]:  # noqa: ARG003
+        """Of the one at rank 0 and of an owner, roughly: the interpreter and kernels, the data and their shares,
+        labels, and a block's comparisons, of 64 bits each by shares of some bytes a bit. Measured for `securenn`.
+        `revealed`: labels are (SVK-means)."""
+        n, each = problem.rows, max(cls.comparisons(problem.clusters), 1)
+        flight = max(lanes, 1) * min(problem.block_rows, n) * each * 400
+        whole = (200 << 20) + 24 * n * (problem.columns + problem.clusters) + flight
+        return whole, whole
 
     @property
     def bits(self) -> Words:

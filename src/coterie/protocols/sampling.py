@@ -59,6 +59,13 @@ class Sampling(msgspec.Struct, frozen=True):
     def groups(self) -> int:
         return -(-self.rows // self.size)
 
+    def count_groups(self, rows: Ints) -> int:
+        """In how many groups rows lie, which stand in order."""
+        first, last = int(rows[0]), int(rows[-1])
+        if last - first + 1 == len(rows):
+            return last // self.size - first // self.size + 1
+        return len(np.unique(rows // self.size))
+
     @property
     def in_last(self) -> int:
         """How many rows the last group has."""

@@ -45,6 +45,8 @@ class Seeding(Scaling):
            up. The candidate with the least total stays, with its distances.
         """
         sampling = Sampling.of(self.problem)
+        for block in rows.blocks:
+            block.groups = sampling.count_groups(block.rows)
         if weights is not None:
             weights = self._floor(weights, sampling.weight_shift)
             self.weigh_squares(rows, weights, sampling)

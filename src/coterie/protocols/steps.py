@@ -39,7 +39,9 @@ class Family(Seeding):
         """Start a step on every block, where it lives; call what is returned to wait for what the step brings back."""
         if STEPS.get(step_name(step)) is not step:
             raise ProtocolError(f"{step_name(step)} is not declared as a step on a block")
-        return self.me.in_blocks(len(blocks), lambda me, b: step(self.at(me), blocks[b], *given, **named))
+        return self.me.in_blocks(
+            len(blocks), lambda me, b: step(self.at(me), blocks[b], *given, **named), lambda b: blocks[b].kind
+        )
 
     # -- the data ----------------------------------------------------------------------------------------
 
@@ -60,9 +62,7 @@ class Family(Seeding):
 
     def pick(self, rows: Secret, numbers: Sequence[int]) -> Shared:
         """The given rows, still secret."""
-        picked = self.on_blocks(pick_rows, table_of(rows).blocks, tuple(numbers))()
-        order = [i for block in table_of(rows).blocks for i in block.places(numbers)[0]]
-        return concatenate(picked)[np.argsort(order)]
+        return total(self.on_blocks(pick_rows, table_of(rows).blocks, tuple(numbers))())
 
     # -- labels ------------------------------------------------------------------------------------------
 
@@ -327,10 +327,13 @@ def enter_rows(family: Family, block: Resident, columns: int) -> None:
 
 
 @block_step
-def pick_rows(family: Family, block: Resident, numbers: Sequence[int]) -> Shared:  # noqa: ARG001
-    """Those of the numbered rows that lie here."""
+def pick_rows(family: Family, block: Resident, numbers: Sequence[int]) -> Shared:
+    """The numbered rows (m, d), zero where they lie elsewhere."""
     rows: Shared = block.held["rows"]
-    return rows[block.places(numbers)[1]]
+    here, places = block.places(numbers)
+    padding = family.public(np.zeros((len(numbers) - len(here), rows.shape[1]), np.int64))
+    elsewhere = [i for i in range(len(numbers)) if i not in here]
+    return concatenate([rows[places], padding])[np.argsort([*here, *elsewhere])]
 
 
 @block_step

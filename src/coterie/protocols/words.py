@@ -94,7 +94,7 @@ def elementwise_product(me: Party, x: Shared, y: Shared) -> Shared:
     ring = _words(x)
     dealt = me.deal(product_material("product", ring, x.shape, a=x.shape, b=y.shape))
     if me.deals:
-        dealt.bind({"c": ring.mul(dealt.mask("a"), dealt.mask("b"))})
+        dealt.bind(lambda: {"c": ring.mul(dealt.mask("a"), dealt.mask("b"))})()
         return me.hollow(ring, x.shape)
     e, f = open_masked(me, dealt, a=x, b=y)
     return x * f + y * e + me.shared(ring, dealt.bound("c")) - ring.mul(e, f)
@@ -112,7 +112,7 @@ def square(me: Party, x: Shared) -> Shared:
     dealt = me.deal(product_material("square", ring, x.shape, a=x.shape))
     if me.deals:
         a = dealt.mask("a")
-        dealt.bind({"c": ring.mul(a, a)})
+        dealt.bind(lambda: {"c": ring.mul(a, a)})()
         return me.hollow(ring, x.shape)
     (e,) = open_masked(me, dealt, a=x)
     return x * ring.add(e, e) + me.shared(ring, dealt.bound("c")) - ring.mul(e, e)
@@ -127,7 +127,7 @@ def matrix_product(me: Party, x: Shared, y: Shared) -> Shared:
     ring, shape = _words(x), (x.shape[0], y.shape[1])
     dealt = me.deal(product_material("matrix product", ring, shape, a=x.shape, b=y.shape))
     if me.deals:
-        dealt.bind({"c": ring.matmul(dealt.mask("a"), dealt.mask("b"))})
+        dealt.bind(lambda: {"c": ring.matmul(dealt.mask("a"), dealt.mask("b"))})()
         return me.hollow(ring, shape)
     e, f = open_masked(me, dealt, a=x, b=y)
     own = ring.add(ring.matmul(x.share, f), ring.matmul(e, y.share))
@@ -155,7 +155,7 @@ def looked_up(me: Party, index: Shared, table: NDArray[np.uint64]) -> Shared:
     small = Words(max(size - 1, 1).bit_length())
     dealt = me.deal(Material("look-up", {"s": Elements(small, m)}, {"e": Elements(ring, m, size)}))
     if me.deals:
-        dealt.bind({"e": np.eye(size, dtype=np.uint64)[dealt.mask("s").astype(np.int64)]})
+        dealt.bind(lambda: {"e": np.eye(size, dtype=np.uint64)[dealt.mask("s").astype(np.int64)]})()
         return me.hollow(ring, (m,))
     (c,) = open_masked(me, dealt, s=me.shared(small, small.encode(index.share)))
     places = (c.astype(np.int64)[:, None] + np.arange(size)) % size

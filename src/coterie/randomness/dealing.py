@@ -8,7 +8,7 @@ other parties: an expansion it never sees is subtracted from it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from coterie.randomness.material import Bits, Elements, Material, Piece, Pieces,
 from coterie.randomness.streams import Streams
 from coterie.ring import Array, Ring
 from coterie.transport import Metered
+from coterie.transport.metering import no_wait
 
 __all__ = ["Dealing", "Dealt", "Masked"]
 
@@ -128,16 +129,22 @@ class Dealt:
             place ^= piece.view(other)
         return place
 
-    def bind(self, values: Mapping[str, Array]) -> None:
-        """At the helper: send the correction, with which the shares of each bound piece add up to its value."""
-        for name, value in values.items():
+    def bind(self, values: Callable[[], Mapping[str, Array]]) -> Callable[[], None]:
+        """At the helper: send the correction, with which the shares of each bound piece add up to its value. What is
+        given computes the values; a step that binds nothing has no correction.
+
+        Call what is returned where a party receives what the step opens. The helper waits for nothing there, but a dry
+        run (`planning/dry_run.py`), which computes no values either, counts the rounds."""
+        for name, value in values().items():
             piece, others = self._to_correct(name)
             piece.correct(value, others, others[0])
         missing = [name for name in self.material.bound if name not in self._given]
-        if missing or not self._others or self._from.rank:
+        if missing or self._from.rank:
             raise ProtocolError(f"not all of {self.material.purpose} is there to be dealt: {missing}")
         self._once("the correction")
-        self._from.channel.send(self._receiver, self._others[0], dealt=not self.material.answer)
+        if self.material.bound:
+            self._from.channel.send(self._receiver, self._others[0], dealt=not self.material.answer)
+        return no_wait
 
     def _to_correct(self, name: str) -> tuple[Piece, list[Raw]]:
         """At the helper: a piece and what others have of it; the correction takes the place of the first."""

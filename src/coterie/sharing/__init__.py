@@ -13,7 +13,7 @@ from coterie.sharing.additive import (
 from coterie.sharing.gate import open_wide, permit, tell_dealer
 from coterie.sharing.ledger import Disclosure, Ledger
 from coterie.sharing.party import Party, join
-from coterie.sharing.shared import Secret, Shared, concatenate, hollow, shared, stack, total
+from coterie.sharing.shared import Secret, Shared, concatenate, hollow, hollow_after, shared, stack, total
 
 __all__ = [
     "Disclosure",
@@ -25,6 +25,7 @@ __all__ = [
     "broadcast_masked",
     "concatenate",
     "hollow",
+    "hollow_after",
     "join",
     "open_masked",
     "open_wide",

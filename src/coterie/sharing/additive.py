@@ -77,6 +77,7 @@ def send_to_dealer(me: Party, masked: Masked) -> None:
 
 def take_as_dealer(me: Party, piece: Elements) -> list[Array]:
     """What everybody who serves has sent to the dealer, in the order of ranks."""
+    me.channel.others_send([(me.world.servers, [me.rank], piece.wire)])()
     return [me.channel.receive(j, piece.ring.dtype, piece.shape)[0] for j in me.world.servers]
 
 
@@ -106,6 +107,9 @@ def bring_together(me: Party, parts: Sequence[tuple[Shared, Sequence[int]]], wha
     nothing more. Returns a value to its recipients, None to the others.
     """
     own: list[Array] = []
+    if not me.serves:
+        frames = [(me.world.servers, to, value.size * value.ring.dtype.itemsize) for value, to in parts]
+        me.channel.others_send(frames)()
     for value, to in parts:
         if not me.serves:
             own.append(value.ring.zeros(value.shape))

@@ -46,6 +46,7 @@ def open_wide(me: Party, part: int, what: str, reason: str) -> int | None:
     to = list(me.world.owners)
     permit(me, what, to, reason)
     if not me.owns:
+        me.channel.others_send([(to, to, WIDE.wire)])()
         return None
     for j in to:
         if j != me.rank:

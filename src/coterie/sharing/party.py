@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor
 from concurrent.futures import wait as await_all
 from dataclasses import dataclass, field
@@ -78,9 +78,15 @@ class Party:
         for channel in (self.channel, *self.lanes):
             channel.begin_protocol(dealer_hears)
 
-    def in_blocks(self, count: int, work: Callable[[Party, int], T]) -> Callable[[], list[T]]:
+    def in_blocks(
+        self,
+        count: int,
+        work: Callable[[Party, int], T],
+        kind: Callable[[int], Hashable] = int,  # noqa: ARG002
+    ) -> Callable[[], list[T]]:
         """Start work(party, block) for each block on the lanes, side by side; call what is returned to
-        wait for the results. Block b runs on lane b modulo their number, at every role alike.
+        wait for the results. Block b runs on lane b modulo their number, at every role alike. `kind`: blocks of the
+        same kind cost the same, so that a dry run runs one of them.
 
         A block has streams of its own and depends on nothing but what came before: blocks count once in
         the rounds. Without lanes they run here, one after another.

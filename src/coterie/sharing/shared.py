@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from coterie.errors import ProtocolError
 from coterie.ring import Array, Ring, Words
 
-__all__ = ["Secret", "Shared", "concatenate", "hollow", "shared", "stack", "total"]
+__all__ = ["Secret", "Shared", "concatenate", "hollow", "hollow_after", "shared", "stack", "total"]
 
 Shape = tuple[int, ...]
 
@@ -45,6 +45,16 @@ class Secret:
 def hollow(shape: Shape) -> Array:
     """An array of elements of no bytes: a shape and no content."""
     return np.empty(shape, "V0")
+
+
+def hollow_after(wait: Callable[[], object], shape: Shape) -> Callable[[], Array]:
+    """What a step gives at the dealer, who holds nothing of it, once the others are done."""
+
+    def finish() -> Array:
+        wait()
+        return hollow(shape)
+
+    return finish
 
 
 class Shared(Secret):
@@ -127,6 +137,9 @@ class Shared(Secret):
     __rmul__ = __mul__
 
     def __getitem__(self, index: Any) -> Shared:
+        # Of rows by number the shape is known, without a pass over all of them.
+        if self.is_hollow and isinstance(index, np.ndarray) and index.dtype.kind == "i":
+            return self._hollow(*index.shape, *self.shape[1:])
         return self._each(lambda share: np.asarray(share[index]))
 
     def reshape(self, *shape: int) -> Shared:

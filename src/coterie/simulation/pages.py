@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from coterie.planning.costs import forecast
+from coterie.planning import forecast
 from coterie.report.facts import Facts, Participant, facts_of, rows_per_cluster, versions
 from coterie.report.formats import format_bytes, format_count, format_duration
 from coterie.report.overview import Role, write_overview
@@ -95,9 +95,9 @@ def _ranges(run: Simulation) -> list[tuple[float, float]] | None:
 
 
 def _forecast(run: Simulation) -> dict[str, str] | None:
-    """What the cost model says of this run, where it covers it."""
+    """What was to be expected of this run. Of several starts nobody knows how many iterations each took."""
     task = run.task
-    if task.protocol != "onetime" or task.labels != "private" or len(task.starts) > 1:
+    if len(task.starts) > 1:
         return None
     ended: Literal["stop", "max_iter"] = "stop" if run.whole.n_iter < task.max_iter else "max_iter"
     cost = forecast(task, len(run.names) - 1, run.whole.n_iter, LINKS[run.link], ended)

@@ -26,7 +26,11 @@ from coterie.transport.channel import HEADER_BYTES, Channel, Stamp
 if TYPE_CHECKING:
     from coterie.ring import Array
 
-__all__ = ["Metered", "Tally", "Traffic", "latest", "metered"]
+__all__ = ["Metered", "Sent", "Tally", "Traffic", "latest", "metered", "no_wait"]
+
+
+#: Frames of one size: from each of some ranks, to each of some others, the bytes of one.
+Sent = tuple[Sequence[int], Sequence[int], int]
 
 
 class Tally(msgspec.Struct):
@@ -154,6 +158,11 @@ class Metered(Channel):
     def close(self) -> None:
         self.inner.close()
 
+    def others_send(self, frames: Sequence[Sent]) -> Callable[[], None]:  # noqa: ARG002
+        """At one who sends nothing of it: what others send in one round. Call what is returned where it has arrived.
+        There is nothing to do here; a dry run counts it (`planning/dry_run.py`)."""
+        return no_wait
+
     def mark_iteration(self) -> None:
         """Call where an iteration ends, and before the first begins."""
         self._marks.append(self.clock)
@@ -200,6 +209,10 @@ class Metered(Channel):
             by_protocol=dict(self.tallies),
             marks=list(self._marks),
         )
+
+
+def no_wait() -> None:
+    """There is nothing to wait for."""
 
 
 def latest(stamps: Iterable[Stamp]) -> Stamp:

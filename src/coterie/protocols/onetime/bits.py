@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from coterie.protocols.onetime.kernels import fold_products, xor_products
 from coterie.randomness.material import Bits, Material, declared
 from coterie.ring import Bulk
-from coterie.sharing import Party, start_opening
+from coterie.sharing import Party, hollow_after, start_opening
 
 __all__ = ["ONES", "BitFactor", "Terms", "bit_products", "fours", "pack_rows", "padded", "pairs_of", "unpack_rows"]
 
@@ -84,13 +84,16 @@ def bit_products(me: Party, x: Bulk | None, words: int, terms: Terms, purpose: s
     Sends at once; call what is returned to receive and combine.
     """
     dealt = me.deal(products_material(terms, words, purpose))
-    masks = dealt.mask("masks")
     if me.deals:
-        if terms.monomials:
-            xor_products(masks, terms.members, terms.degrees, dealt.target("products"))
-            dealt.bind({})
-        return lambda: masks[:0]
+
+        def deal() -> dict[str, Bulk]:
+            if terms.monomials:
+                xor_products(dealt.mask("masks"), terms.members, terms.degrees, dealt.target("products"))
+            return {}
+
+        return hollow_after(dealt.bind(deal), (terms.count, words))
     assert x is not None
+    masks = dealt.mask("masks")
     receive = start_opening(me, dealt.masked("masks", x ^ masks))
     products = dealt.bound("products") if terms.monomials else masks[:0]
 

@@ -71,7 +71,7 @@ def mask_centers(me: Party, centers: Shared) -> None:
     dealt = me.deal(centers_material(k, d))
     b = dealt.mask("B")
     if me.deals:
-        dealt.bind({"BB": (b * b).sum(axis=1, dtype=np.uint64)})
+        dealt.bind(lambda: {"BB": (b * b).sum(axis=1, dtype=np.uint64)})()
         centers.memo = Masks(CenterMask(b[:0], b, b[:0, 0]))
         return
     f = start_opening(me, dealt.masked("B", centers.share - b))()
@@ -102,7 +102,7 @@ def weigh_centers(me: Party, centers: Shared, weights: Shared) -> None:
     dealt = me.deal(weighed_material(*centers.shape))
     b = dealt.mask("B")
     if me.deals:
-        dealt.bind({"WB": scale.b * own.b, "BB": (own.b * b).sum(axis=1, dtype=np.uint64)})
+        dealt.bind(lambda: {"WB": scale.b * own.b, "BB": (own.b * b).sum(axis=1, dtype=np.uint64)})()
         centers.memo = Masks(own, CenterMask(b[:0], b, b[:0, 0]))
         return
     weighed = scale.f * own.b + own.f * scale.b + dealt.bound("WB")
@@ -122,13 +122,19 @@ def movement(me: Party, old: Shared, new: Shared, weighed: bool = False) -> Shar
     same, where there are none): sum f f' + f [b'] + f' [b] + [sum b b'].
     """
     dealt, ring = me.deal(movement_material()), old.ring
-    (f, b), (f2, b2) = (
-        (mask_of(new, one).f - mask_of(old, one).f, mask_of(new, one).b - mask_of(old, one).b)
-        for one in (False, weighed)
+    (old_own, new_own), (old_weighed, new_weighed) = (
+        (mask_of(old, one), mask_of(new, one)) for one in (False, weighed)
     )
     if me.deals:
-        dealt.bind({"bb": (b * b2).sum(dtype=np.uint64).reshape(1)})
+
+        def deal() -> dict[str, Bulk]:
+            product = (new_own.b - old_own.b) * (new_weighed.b - old_weighed.b)
+            return {"bb": product.sum(dtype=np.uint64).reshape(1)}
+
+        dealt.bind(deal)()
         return me.hollow(ring, (1,))
+    f, b = new_own.f - old_own.f, new_own.b - old_own.b
+    f2, b2 = new_weighed.f - old_weighed.f, new_weighed.b - old_weighed.b
     share = dealt.bound("bb") + (f * b2 + f2 * b).sum(dtype=np.uint64)
     if me.lead:
         share = share + (f * f2).sum(dtype=np.uint64)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from coterie.errors import ProtocolError
 from coterie.protocols.blocks import Labels, Resident, Table, labels_of, table_of
-from coterie.protocols.cost import Costs
 from coterie.protocols.interface import Division, Holding, Ints, Part, Problem, RowSets
+from coterie.protocols.onetime import labelling
 from coterie.protocols.onetime.bits import bit_products, fours, pack_rows, padded, pairs_of, unpack_rows
 from coterie.protocols.onetime.cells import (
     count_cells,
@@ -25,8 +25,7 @@ from coterie.protocols.onetime.cells import (
     tally_cells,
 )
 from coterie.protocols.onetime.centers import CenterMask, mask_centers, mask_of, movement, weigh_centers
-from coterie.protocols.onetime.costs import OneTimeCosts
-from coterie.protocols.onetime.labelling import index_bits, schedule_of, schedules, score_width, select_words
+from coterie.protocols.onetime.labelling import bracket, index_bits, schedule_of, score_width, select_words, tournament
 from coterie.protocols.onetime.means import lift, mean_times_power, open_places, reciprocal_table, table_bits, truncate
 from coterie.protocols.onetime.seeding import (
     consider_cells,
@@ -38,9 +37,10 @@ from coterie.protocols.onetime.seeding import (
 )
 from coterie.protocols.onetime.sign import signs_of_differences
 from coterie.protocols.onetime.table import (
+    Block,
     blocks_of,
-    blocks_of_rows,
     enter_cells,
+    parts_of,
     sum_width,
     words_of_bits,
 )
@@ -86,20 +86,32 @@ class OneTime(AdditiveWords):
     comparison_ns = 120.0
 
     @classmethod
-    def comparisons(cls, clusters: int) -> int:
-        return clusters - 1
+    def comparisons(cls, clusters: int, schedule: tuple[int, ...] = ()) -> int:
+        return sum(len(level.left) for level in bracket(clusters, schedule or tournament(clusters)))
 
     @classmethod
     def schedules(cls, clusters: int) -> list[tuple[int, ...]]:
-        return schedules(clusters)
+        return labelling.schedules(clusters)
+
+    @classmethod
+    def check_schedule(cls, clusters: int, wanted: str | tuple[int, ...]) -> tuple[int, ...]:
+        return labelling.check_schedule(clusters, wanted)
+
+    @classmethod
+    def memory(cls, problem: Problem, lanes: int, revealed: bool) -> tuple[int, int]:
+        """The interpreter and kernels, the data in two forms, labels, and what the blocks in flight hold."""
+        base, n, k = 200 << 20, problem.rows, problem.clusters
+        held = 16 * n * problem.columns + 8 * n * max(k - 1, 0) + n * k // 4
+        if revealed:
+            held += 24 * n * k  # distances, their shares, and the zeros that blind them
+        widest = max((len(level.left) for level in bracket(k, schedule_of(problem))), default=1)
+        flight = (max(lanes, 1) + 1) * padded(min(problem.block_rows, n)) * (120 * widest + 40 * k)
+        places = 1 << table_bits(n)
+        return base + flight + k * places // 4 + (64 << 20), base + held + flight + 8 * places
 
     @property
     def bits(self) -> Words:
         return BITS
-
-    @classmethod
-    def costs(cls, problem: Problem, holding: Holding, parties: int) -> Costs:
-        return OneTimeCosts(problem, holding, parties)
 
     @property
     def score_width(self) -> int:
@@ -119,7 +131,7 @@ class OneTime(AdditiveWords):
         if x.ring != BITS:
             return super().product(x, y)
         words = -(-x.size // 64)
-        rows = None if self.me.deals else np.concatenate([self._packed(x), self._packed(y)])
+        rows = np.concatenate([self._packed(x), self._packed(y)])
         return self._unpacked(bit_products(self.me, rows, words, pairs_of(1), "product of bits")(), x.shape)
 
     def truncate(self, x: Shared, g: int) -> Shared:
@@ -137,14 +149,11 @@ class OneTime(AdditiveWords):
         return self._unpacked(sign, x.shape)
 
     def select(self, bit: Shared, x: Shared, y: Shared) -> Shared:
-        me, numbers = self.me, -(-x.size // 64) * 64
-        packed = both = None
+        me, numbers, both = self.me, -(-x.size // 64) * 64, None
         if not me.deals:
-            packed, both = self._packed(bit), np.zeros((2, numbers), np.uint64)
+            both = np.zeros((2, numbers), np.uint64)
             both[:, : x.size] = x.share.reshape(-1), y.share.reshape(-1)
-        product = select_words(me, packed, both, np.array([0]), np.array([1]), numbers, self.ring.width)()
-        if me.deals:
-            return me.hollow(self.ring, x.shape)
+        product = select_words(me, self._packed(bit), both, np.array([0]), np.array([1]), numbers, self.ring.width)()
         return x + me.shared(self.ring, product[0, : x.size].reshape(x.shape))
 
     def to_words(self, bits: Shared) -> Shared:
@@ -161,12 +170,12 @@ class OneTime(AdditiveWords):
     def look_up(self, index: Shared, table: Bulk) -> Shared:
         """XOR shares of the entry's bits, turned into words and added up."""
         me, (m,), width = self.me, index.shape, self.ring.width
-        look = open_places(me, index, len(table) - 1)
         padded = np.zeros(1 << table_bits(len(table) - 1), np.uint64)
         padded[: len(table)] = table
+        looked_up = open_places(me, index, len(table) - 1, lambda: padded)()
         bits = me.hollow(BITS, (m, width))
         if not me.deals:
-            found = look(padded)[:, None] >> np.arange(width, dtype=np.uint64) & np.uint64(1)
+            found = looked_up[:, None] >> np.arange(width, dtype=np.uint64) & np.uint64(1)
             bits = me.shared(BITS, found.astype(np.uint8))
         return (self.to_words(bits) * (np.uint64(1) << np.arange(width, dtype=np.uint64))).sum(1)
 
@@ -176,8 +185,8 @@ class OneTime(AdditiveWords):
             return np.empty((1, 0), np.uint64)
         return pack_rows(bits.share.reshape(1, -1), -(-bits.size // 64))
 
-    def _unpacked(self, packed: Bulk, shape: tuple[int, ...]) -> Shared:
-        if self.me.deals:
+    def _unpacked(self, packed: Bulk | None, shape: tuple[int, ...]) -> Shared:
+        if packed is None or self.me.deals:
             return self.me.hollow(BITS, shape)
         return self.me.shared(BITS, unpack_rows(packed, int(np.prod(shape))).reshape(shape))
 
@@ -221,7 +230,8 @@ class OneTime(AdditiveWords):
     def arg_min(self, values: Shared) -> Binary:
         """SVK-means: distances that the parties have computed in the clear, each its part."""
         n, k = values.shape
-        blocks = blocks_of_rows(np.arange(n), (), self.problem.block_rows)
+        parts = parts_of(np.arange(n), self.problem.block_rows)
+        blocks = [Block(b, rows, ()) for b, rows in enumerate(parts)]
         for block in blocks:
             block.held["values"] = values[block.rows]
         return self._binary(self.on_blocks(least_cells, blocks)(), blocks, n, index_bits(k, False))
@@ -343,19 +353,17 @@ class OneTime(AdditiveWords):
         """The counts are looked up while the sums are under way."""
         counts = self.counts(labels)
         sums = self._start_sums(own_table(rows), labels_of(labels))
-        return self._mean(open_places(self.me, counts, self.problem.rows), sums, old)
+        return self._mean(sums, counts, old)
 
     def means(self, sums: Shared, counts: Shared, old: Shared) -> Shared:
-        return self._mean(open_places(self.me, counts, self.problem.rows), lambda: sums, old)
+        return self._mean(lambda: sums, counts, old)
 
-    def _mean(self, look_up: Callable[..., Bulk], sums: Callable[[], Shared], old: Shared) -> Shared:
-        problem = self.problem
+    def _mean(self, sums: Callable[[], Shared], counts: Shared, old: Shared) -> Shared:
+        rows, g = self.problem.rows, self.problem.reciprocal_bits
+        look_up = open_places(self.me, counts, rows, lambda: reciprocal_table(rows, g))
         mask_centers(self.me, old)
-        looked_up = None
-        if not self.me.deals:
-            looked_up = look_up(reciprocal_table(problem.rows, problem.reciprocal_bits))
-        y = mean_times_power(self.me, sums(), looked_up, old, problem.reciprocal_bits)
-        return self.truncate(y, problem.reciprocal_bits)
+        looked_up = look_up()
+        return self.truncate(mean_times_power(self.me, sums(), looked_up, old, g), g)
 
     # -- comparing ---------------------------------------------------------------------------------------
 
@@ -372,8 +380,7 @@ class OneTime(AdditiveWords):
         while rows > 1:
             x = bit_products(me, x, words, fours(rows), "any")()
             rows = -(-rows // 4)
-        none = me.hollow(BITS, (into,)) if x is None or me.deals else me.shared(BITS, unpack_rows(x, into)[0])
-        return 1 - none
+        return 1 - self._unpacked(x, (into,))
 
     def open_stop_bit(self, movement: Shared, threshold: int, reason: str) -> bool:
         """The bit is opened among the players; P1 tells the dealer, who receives no array."""

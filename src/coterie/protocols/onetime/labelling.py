@@ -16,17 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.protocols.interface import Problem
-from coterie.protocols.onetime.bits import ONES, BitFactor, Terms, bit_products, products_of
+from coterie.protocols.onetime.bits import ONES, BitFactor, Terms, bit_products, products_of, unpack_rows
 from coterie.protocols.onetime.kernels import masked_difference, select_by_bits
 from coterie.protocols.onetime.sign import signs_of_differences
 from coterie.randomness.material import Bits, Material, Packed, Unpacked, declared
 from coterie.ring import Bulk
-from coterie.sharing import Party, start_opening
+from coterie.sharing import Party, hollow, hollow_after, start_opening
 from coterie.transport import metered
 
 __all__ = [
     "all_pairs",
     "bracket",
+    "check_schedule",
     "compared_width",
     "index_bits",
     "one_hot",
@@ -109,6 +110,14 @@ def schedules(clusters: int) -> list[tuple[int, ...]]:
     return [*found, all_pairs(clusters)] if 2 < clusters <= 16 else found
 
 
+def check_schedule(clusters: int, wanted: str | tuple[int, ...]) -> tuple[int, ...]:
+    """The schedule of that name, or of these sizes; ValueError says what is wrong with it."""
+    named = {"tournament": tournament(clusters), "all_pairs": all_pairs(clusters)}
+    sizes = named[wanted] if isinstance(wanted, str) else wanted
+    bracket(clusters, sizes)
+    return sizes
+
+
 @lru_cache(maxsize=64)
 def bracket(clusters: int, schedule: tuple[int, ...]) -> tuple[Bracket, ...]:
     """The levels of a schedule, which gives the size of the groups at each of them."""
@@ -188,37 +197,29 @@ def one_hot(me: Party, z: Bulk | None, clusters: int, numbers: int, width: int, 
     """
     per_row = numbers // 64
     lead = ONES if me.lead else np.uint64(0)
-    hot = np.empty((0, per_row), np.uint64) if me.deals else np.full((clusters, per_row), lead)
+    hot = hollow((clusters, per_row)) if me.deals else np.full((clusters, per_row), lead)
     levels = bracket(clusters, schedule)
     for level in levels:
-        last = level is levels[-1]
-        signs = signs_of_differences(me, z, level.left, level.right, numbers, width)
-        if me.deals:
-            for stage in level.stages:
-                bit_products(me, None, per_row, stage.terms, "winners")
-            if level.joined is not None:
-                bit_products(me, None, per_row, level.joined.terms, "joined winners")
-            if not last:
-                select_words(me, None, None, level.first, level.other, numbers, width)
-            continue
-        assert z is not None
-        rows = signs
+        rows = signs_of_differences(me, z, level.left, level.right, numbers, width)
         for stage in level.stages:
             products = bit_products(me, rows[stage.rows], per_row, stage.terms, "winners")()
             rows = np.concatenate([rows, products])
 
         def value(literal: BitFactor, rows: Bulk = rows) -> Bulk:
-            return rows[literal.row] ^ lead if literal.negated else rows[literal.row]
+            return rows[literal.row] ^ lead if literal.negated and not me.deals else rows[literal.row]
 
         joined: Callable[[], Bulk] | None = None
         if level.joined is not None:
             both = np.concatenate([rows, hot])
             joined = bit_products(me, both[level.joined.rows], per_row, level.joined.terms, "joined winners")
         chosen: Callable[[], Bulk] | None = None
-        if not last:
+        if level is not levels[-1]:
             picks = np.stack([value(_won(level, a)) for a in level.other])
             chosen = select_words(me, picks, z, level.first, level.other, numbers, width)
         products = joined() if joined is not None else rows[:0]
+        parts = chosen() if chosen is not None else rows[:0]
+        if z is None:  # the dealer has no scores
+            continue
         at = 0
         for a, own in enumerate(level.clusters):
             if level.winner[a] is None:
@@ -231,7 +232,7 @@ def one_hot(me: Party, z: Bulk | None, clusters: int, numbers: int, width: int, 
                     hot[c] = value(_won(level, a))
         if chosen is not None:
             new = z[level.groups]
-            for a, part in zip(level.first, chosen(), strict=True):
+            for a, part in zip(level.first, parts, strict=True):
                 new[level.groups.index(a)] += part
             z = new
     return hot
@@ -253,7 +254,7 @@ def select_material(rows: int, numbers: int, width: int) -> Material:
 
 def select_words(
     me: Party,
-    b: Bulk | None,
+    b: Bulk,
     nodes: Bulk | None,
     left: NDArray[np.int64],
     right: NDArray[np.int64],
@@ -271,13 +272,15 @@ def select_words(
     """
     rows = len(left)
     dealt = me.deal(select_material(rows, numbers, width))
-    rho, m = dealt.mask("rho"), dealt.mask("m")
     if me.deals:
-        clear = np.unpackbits(rho.view(np.uint8), bitorder="little").reshape(rows, numbers).astype(np.uint64)
-        dealt.bind({"rho words": clear, "rho m": clear * m})
-        return lambda: rho[:0]
-    assert b is not None
+
+        def deal() -> dict[str, Bulk]:
+            clear = unpack_rows(dealt.mask("rho"), numbers).astype(np.uint64)
+            return {"rho words": clear, "rho m": clear * dealt.mask("m")}
+
+        return hollow_after(dealt.bind(deal), (rows, numbers))
     assert nodes is not None
+    rho, m = dealt.mask("rho"), dealt.mask("m")
     mask = np.uint64((1 << width) - 1)
     receive_bits = start_opening(me, dealt.masked("rho", b ^ rho))
     blinded = np.empty(rows * numbers, np.uint64)

@@ -20,7 +20,7 @@ from coterie.protocols.onetime.centers import mask_of
 from coterie.protocols.onetime.kernels import xor_lookup
 from coterie.randomness.material import Bits, Material, Packed, declared
 from coterie.ring import Bulk, Words
-from coterie.sharing import Party, Shared, start_opening
+from coterie.sharing import Party, Shared, hollow_after, start_opening
 from coterie.transport import metered
 
 __all__ = ["lift", "mean_times_power", "open_places", "reciprocal_table", "table_bits", "truncate"]
@@ -52,30 +52,33 @@ def places_material(k: int, rows: int) -> Material:
     return Material("places", {"s": Packed(k, width=m)}, {"e": Bits(k, (1 << m) // 64)})
 
 
-def open_places(me: Party, counts: Shared, rows: int) -> Callable[[Bulk], Bulk]:
+def open_places(me: Party, counts: Shared, rows: int, table: Callable[[], Bulk]) -> Callable[[], Bulk]:
     """XOR shares (k,) of the bits of round(2^g / t_j), the flag of t_j = 0 among them. One round.
 
     1. Dealt: [s_j] uniform modulo 2^m, and <e_v>, v < 2^m, with a 1 at v = s_j only.
     2. Open c_j = t_j + s_j (uniform).
     3. XOR over v of e_v Q[c_j - v] = Q[t_j].
 
-    Sends at once; call what is returned with the table Q to receive and look up.
+    Sends at once; call what is returned to receive and look up. `table` gives Q.
     """
     (k,), m = counts.shape, table_bits(rows)
     dealt = me.deal(places_material(k, rows))
-    s = dealt.mask("s")
     if me.deals:
-        hot = np.zeros((k, (1 << m) // 64), np.uint64)
-        hot[np.arange(k), s >> np.uint64(6)] = ONE << (s & np.uint64(63))
-        dealt.bind({"e": hot})
-        return lambda _: s[:0]
+
+        def deal() -> dict[str, Bulk]:
+            s, hot = dealt.mask("s"), np.zeros((k, (1 << m) // 64), np.uint64)
+            hot[np.arange(k), s >> np.uint64(6)] = ONE << (s & np.uint64(63))
+            return {"e": hot}
+
+        return hollow_after(dealt.bind(deal), (k,))
+    s = dealt.mask("s")
     mask = np.uint64((1 << m) - 1)
     receive = start_opening(me, dealt.masked("s", (counts.share + s) & mask))
     e = dealt.bound("e")
 
-    def finish(table: Bulk) -> Bulk:
-        c = receive()
-        return np.array([xor_lookup(e[j], int(c[j]), table) for j in range(k)], np.uint64)
+    def finish() -> Bulk:
+        c, q = receive(), table()
+        return np.array([xor_lookup(e[j], int(c[j]), q) for j in range(k)], np.uint64)
 
     return finish
 
@@ -90,9 +93,7 @@ def mean_material(k: int, d: int, g: int, u: int, w: int = 64) -> Material:
 
 
 @metered("Mean")
-def mean_times_power(
-    me: Party, sums: Shared, looked_up: Bulk | None, old: Shared, g: int, wide: Words = RING
-) -> Shared:
+def mean_times_power(me: Party, sums: Shared, looked_up: Bulk, old: Shared, g: int, wide: Words = RING) -> Shared:
     """[y] (k, d) over Z_2^64 (`wide`), y = T q + 2^g [t = 0] C_old, from [T] over Z_2^u, <q>, <t = 0>. One round.
 
     1. Dealt: <rho> for the bits of q and the flag; R uniform modulo 2^u; as words over Z_2^64: [R], [R_top], [rho_b],
@@ -107,18 +108,19 @@ def mean_times_power(
     assert isinstance(ring, Words)
     u, count = ring.width, g + 2
     dealt = me.deal(mean_material(k, d, g, u, w))
-    rho, r = dealt.mask("rho"), dealt.mask("R")
     places = np.arange(count, dtype=np.uint64)
     if me.deals:
-        clear = (rho[:, None] >> places) & ONE
-        top = r >> np.uint64(u - 1)
-        quotient = clear[:, None, :-1]
-        products = {"R rho": r[:, :, None] * quotient, "R top rho": top[:, :, None] * quotient}
-        dealt.bind(
-            {"R words": r, "R top": top, "rho words": clear, "rho B": clear[:, -1:] * mask_of(old).b, **products}
-        )
+
+        def deal() -> dict[str, Bulk]:
+            clear, r = (dealt.mask("rho")[:, None] >> places) & ONE, dealt.mask("R")
+            top, quotient = r >> np.uint64(u - 1), clear[:, None, :-1]
+            products = {"R rho": r[:, :, None] * quotient, "R top rho": top[:, :, None] * quotient}
+            kept = clear[:, -1:] * mask_of(old).b
+            return {"R words": r, "R top": top, "rho words": clear, "rho B": kept, **products}
+
+        dealt.bind(deal)()
         return me.hollow(wide, (k, d))
-    assert looked_up is not None
+    rho, r = dealt.mask("rho"), dealt.mask("R")
     mask = np.uint64((1 << u) - 1)
     offset = np.uint64(1 << (u - 2))
     receive_bits = start_opening(me, dealt.masked("rho", looked_up ^ rho))
@@ -154,10 +156,15 @@ def lift(me: Party, x: Shared, wide: Words = RING) -> Shared:
     assert isinstance(ring, Words)
     u = ring.width
     dealt = me.deal(lift_material(shape, u, wide.width))
-    r = dealt.mask("R")
     if me.deals:
-        dealt.bind({"R words": r, "R top": r >> np.uint64(u - 1)})
+
+        def deal() -> dict[str, Bulk]:
+            r = dealt.mask("R")
+            return {"R words": r, "R top": r >> np.uint64(u - 1)}
+
+        dealt.bind(deal)()
         return me.hollow(wide, shape)
+    r = dealt.mask("R")
     offset = np.uint64(1 << (u - 2))
     mask = np.uint64((1 << u) - 1)
     c = start_opening(me, dealt.masked("R", (x.share + (offset if me.lead else np.uint64(0)) + r) & mask))()
@@ -211,16 +218,20 @@ def truncate(me: Party, x: Shared, g: int) -> Shared:
     terms = borrow_terms(digits)
     per_row = padded(count) // 64
     dealt = me.deal(truncation_material(count, g, w))
-    r, masks = dealt.mask("R"), dealt.mask("masks")
     low = np.uint64((1 << g) - 1)
     shifts = np.arange(digits, dtype=np.uint64) * np.uint64(8)
     if me.deals:
-        tables = _thermometers(((r & low)[:, None] >> shifts) & np.uint64(255))
-        singles = unpack_rows(masks, count).astype(np.uint64)
-        products = [singles[terms.members[m, : terms.degrees[m]]].prod(axis=0) for m in range(terms.monomials)]
-        whole = np.concatenate([singles, np.array(products, np.uint64).reshape(-1, count)])
-        dealt.bind({"high": r >> np.uint64(g), "top": r >> np.uint64(w - 1), "tables": tables, "products": whole})
+
+        def deal() -> dict[str, Bulk]:
+            r, singles = dealt.mask("R"), unpack_rows(dealt.mask("masks"), count).astype(np.uint64)
+            tables = _thermometers(((r & low)[:, None] >> shifts) & np.uint64(255))
+            products = [singles[terms.members[m, : terms.degrees[m]]].prod(axis=0) for m in range(terms.monomials)]
+            whole = np.concatenate([singles, np.array(products, np.uint64).reshape(-1, count)])
+            return {"high": r >> np.uint64(g), "top": r >> np.uint64(w - 1), "tables": tables, "products": whole}
+
+        dealt.bind(deal)()
         return me.hollow(ring, shape)
+    r, masks = dealt.mask("R"), dealt.mask("masks")
     y = x.reshape(count) + ((1 << (w - 2)) + (1 << (g - 1)))
     c = start_opening(me, dealt.masked("R", ring.add(y.share, r)))()
     places = ((c & low)[:, None] >> shifts) & np.uint64(255)

@@ -76,7 +76,7 @@ def weigh_cells(family: OneTime, block: Block, number: int, mask: CenterMask, sa
     with the weights."""
     me, holding = family.me, block.held["table"][1]
     own = block.held.get("x", NOTHING)
-    squares = Block(block.number, block.rows, block.holders)
+    squares = Block(block.number, block.rows, block.holders, block.cells)
     e = enter_masked(me, squares, own * own, number, holding)
     squares.held |= {"table": (number, holding), "e": e, "x": own * own}
     alone = replace(mask, squares=np.zeros(1, np.uint64))
@@ -110,10 +110,10 @@ def keep_cells(family: OneTime, block: Block, best: Shared, sampling: Sampling) 
     """
     me, v, count = family.me, distance_width(sampling), best.shape[1]
     dealt = me.deal(keep_material(count, block.numbers, v))
-    masks, gained = (dealt.mask("V"), dealt.mask("M")), block.held["gained"]
     if me.deals:
-        dealt.bind({"VM": masks[0] @ masks[1]})
+        dealt.bind(lambda: {"VM": dealt.mask("V") @ dealt.mask("M")})()
         return
+    masks, gained = (dealt.mask("V"), dealt.mask("M")), block.held["gained"]
     modulo = np.uint64(2**v - 1)
     receive_hot = start_opening(me, dealt.masked("V", (best.share[0] - masks[0]) & modulo))
     receive_gained = start_opening(me, dealt.masked("M", (gained - masks[1]) & modulo))
@@ -143,13 +143,17 @@ def block_spread(me: Party, block: Block, hot: Shared, columns: int, sampling: S
     _, at = np.unique(block.rows // size, return_inverse=True)
     places = (block.rows % size).astype(np.int64)
     dealt = me.deal(spread_material(count, hot.shape[1], columns, numbers, size, width))
-    v, m = dealt.mask("V"), dealt.mask("M")
     if me.deals:
-        product = np.zeros((count, columns + 1, size), np.uint64)
-        masks = np.concatenate([m[None], data_masks(me, block)])
-        spread(v, masks, at, places, product)
-        dealt.bind({"VA": product})
-        return product[:0]
+
+        def deal() -> dict[str, Bulk]:
+            product = np.zeros((count, columns + 1, size), np.uint64)
+            masks = np.concatenate([dealt.mask("M")[None], data_masks(me, block)])
+            spread(dealt.mask("V"), masks, at, places, product)
+            return {"VA": product}
+
+        dealt.bind(deal)()
+        return NOTHING
+    v, m = dealt.mask("V"), dealt.mask("M")
     nearest, modulo = block.held["nearest"][0], np.uint64(2**width - 1)
     receive_hot = start_opening(me, dealt.masked("V", hot.share - v))
     receive_near = start_opening(me, dealt.masked("M", (nearest - m) & modulo))

@@ -13,7 +13,7 @@ from coterie.protocols.onetime.bits import Terms, bit_factors, bit_products, pro
 from coterie.protocols.onetime.kernels import lookup, masked_difference, thermometer, words_to_bits
 from coterie.randomness.material import Bits, Material, Tables, Unpacked, declared
 from coterie.ring import Bulk
-from coterie.sharing import Party, start_opening
+from coterie.sharing import Party, hollow, start_opening
 from coterie.transport import metered
 
 __all__ = ["sign_material", "signs_of_differences", "tree_of"]
@@ -74,7 +74,7 @@ def combine_digits(me: Party, less: Bulk | None, equal: Bulk | None, count: int,
     for level in tree_of(digits):
         assert level.terms is not None
         if me.deals:
-            bit_products(me, None, count, level.terms, purpose)
+            bit_products(me, None, count, level.terms, purpose)()
             continue
         assert less is not None
         assert equal is not None
@@ -120,15 +120,19 @@ def signs_of_differences(
     pairs, per_pair, digits = len(left), numbers // 64, width // 4
     count, total = pairs * per_pair, pairs * numbers
     dealt = me.deal(sign_material(pairs, numbers, width))
-    r = dealt.mask("R")
     if me.deals:
-        msb = np.empty(count, np.uint64)
-        thermometer(r, digits, 3, dealt.target("tables"))
-        words_to_bits(r, width - 1, msb)
-        dealt.bind({"msb": msb})
+
+        def deal() -> dict[str, Bulk]:
+            r, msb = dealt.mask("R"), np.empty(count, np.uint64)
+            thermometer(r, digits, 3, dealt.target("tables"))
+            words_to_bits(r, width - 1, msb)
+            return {"msb": msb}
+
+        dealt.bind(deal)()
         combine_digits(me, None, None, count, digits, "sign tree")
-        return np.empty((pairs, 0), np.uint64)
+        return hollow((pairs, per_pair))
     assert z is not None
+    r = dealt.mask("R")
     blinded = np.empty(total, np.uint64)
     masked_difference(z, left, right, r, np.uint64((1 << width) - 1), blinded)
     c = start_opening(me, dealt.masked("R", blinded))()

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from coterie.protocols.blocks import Resident, block_step
 from coterie.protocols.interface import Holding, Ints, Problem
+from coterie.protocols.onetime.bits import padded, unpack_rows
 from coterie.protocols.onetime.centers import CenterMask
 from coterie.protocols.onetime.kernels import bits_to_words, two_products, two_sums
 from coterie.protocols.onetime.means import table_bits
@@ -31,10 +32,10 @@ __all__ = [
     "block_sums",
     "block_words",
     "blocks_of",
-    "blocks_of_rows",
     "data_masks",
     "enter_cells",
     "enter_masked",
+    "parts_of",
     "sum_width",
     "words_of_bits",
 ]
@@ -50,11 +51,11 @@ class Block(Resident):
     this party holds, zero elsewhere, or empty where it holds nothing.
     """
 
-    __slots__ = ("numbers",)
+    __slots__ = ()
 
-    def __init__(self, number: int, rows: NDArray[np.int64], holders: tuple[int, ...]) -> None:
-        super().__init__(number, rows, holders)
-        self.numbers = -(-len(rows) // 64) * 64
+    @property
+    def numbers(self) -> int:
+        return padded(len(self.rows))
 
 
 @dataclass(repr=False)
@@ -69,14 +70,16 @@ def blocks_of(holding: Holding, parties: int, size: int) -> list[Block]:
     """Cut the rows, grouped by who holds cells of them, into blocks of at most `size`."""
     blocks: list[Block] = []
     for rows, holders in holding.label_groups(parties):
-        blocks += blocks_of_rows(rows, tuple(holders), size, len(blocks))
+        for part in parts_of(rows, size):
+            cells = tuple([holding.count_cells(part, j) for j in holders])
+            blocks.append(Block(len(blocks), part, tuple(holders), cells))
     return blocks
 
 
-def blocks_of_rows(rows: NDArray[np.int64], holders: tuple[int, ...], size: int, first: int = 0) -> list[Block]:
+def parts_of(rows: NDArray[np.int64], size: int) -> list[NDArray[np.int64]]:
+    """Rows in parts of at most `size`, multiples of 64 but for the last."""
     size = max(64, size // 64 * 64)
-    parts = [rows[at : at + size] for at in range(0, len(rows), size)]
-    return [Block(first + b, part, holders) for b, part in enumerate(parts)]
+    return [rows[at : at + size] for at in range(0, len(rows), size)]
 
 
 @block_step
@@ -104,6 +107,8 @@ def enter_cells(family: OneTime, block: Block, number: int, holding: Holding) ->
 def enter_masked(me: Party, block: Block, x: Bulk, number: int, holding: Holding) -> Bulk:
     """E (d, numbers), from what this party holds, under the masks of the table with this number."""
     if me.deals:
+        sent = zip(block.holders, block.cells, strict=True)
+        me.channel.others_send([([j], me.world.servers, cells_message(count).wire) for j, count in sent])()
         return NOTHING
     e = np.zeros((holding.d, block.numbers), np.uint64)
     if me.rank in block.holders:
@@ -171,10 +176,13 @@ def block_scores(me: Party, block: Block, mask: CenterMask, width: int, factor: 
     k = len(mask.b)
     dealt = me.deal(scores_material(k, block.numbers, width))
     if me.deals:
-        product = np.zeros((k, block.numbers), np.uint64)
-        b = mask.b * factor
-        two_products(NOTHING, b, data_masks(me, block), b, product)
-        dealt.bind({"AB": product})
+
+        def deal() -> dict[str, Bulk]:
+            product, b = np.zeros((k, block.numbers), np.uint64), mask.b * factor
+            two_products(NOTHING, b, data_masks(me, block), b, product)
+            return {"AB": product}
+
+        dealt.bind(deal)()
         return None
     z = dealt.bound("AB")
     two_products(block.held["x"], mask.f * factor, block.held["e"], mask.b * factor, z)
@@ -196,11 +204,10 @@ def words_of_bits(me: Party, packed: Bulk, rows: int, numbers: int, width: int) 
     Dealt: <rho> uniform, [rho] as words; open b XOR rho; the rest is linear.
     """
     dealt = me.deal(words_material(rows, numbers, width))
-    rho = dealt.mask("rho")
     if me.deals:
-        clear = np.unpackbits(rho.view(np.uint8), bitorder="little").reshape(rows, numbers)
-        dealt.bind({"rho words": clear.astype(np.uint64)})
+        dealt.bind(lambda: {"rho words": unpack_rows(dealt.mask("rho"), numbers).astype(np.uint64)})()
         return np.empty((rows, 0), np.uint64)
+    rho = dealt.mask("rho")
     beta = start_opening(me, dealt.masked("rho", packed ^ rho))()
     out = np.empty((rows, numbers), np.uint64)
     mask = np.uint64((1 << width) - 1)
@@ -238,12 +245,16 @@ def block_sums(me: Party, block: Block, h: Bulk, columns: int, clusters: int, wi
     """
     rows, d = clusters - 1, columns
     dealt = me.deal(sums_material(rows, d, block.numbers, width, block.holders))
-    u = dealt.mask("U")
     if me.deals:
-        product = np.zeros((rows, d), np.uint64)
-        two_sums(NOTHING, u, data_masks(me, block), u, product)
-        dealt.bind({"UA": product})
-        return product[:0]
+
+        def deal() -> dict[str, Bulk]:
+            product, u = np.zeros((rows, d), np.uint64), dealt.mask("U")
+            two_sums(NOTHING, u, data_masks(me, block), u, product)
+            return {"UA": product}
+
+        dealt.bind(deal)()
+        return NOTHING
+    u = dealt.mask("U")
     mask = np.uint64((1 << width) - 1)
     opened = start_opening(me, dealt.masked("U", (h - u) & mask))()
     total = dealt.bound("UA")

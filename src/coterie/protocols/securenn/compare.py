@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from coterie.protocols.securenn.kernels import any_zero, blinded_comparison
@@ -57,11 +59,15 @@ def private_compare(me: Party, dealt: Dealt, x: str, r: Array, beta: Array, belo
 
 
 @metered("PrivateCompare")
-def compare_at_helper(me: Party, count: int, length: int) -> Array:
-    """The helper's side of PrivateCompare, step 4: 1 where there is a zero."""
-    messages = np.stack(take_as_dealer(me, comparison_message(count, length)))
-    answer = np.empty(count, np.uint8)
-    any_zero(messages, FIELD.q, answer)
+def compare_at_helper(me: Party, count: int, length: int) -> Callable[[], Array]:
+    """The helper's side of PrivateCompare, step 4. Call what is returned for the answer: 1 where there is a zero."""
+    messages = take_as_dealer(me, comparison_message(count, length))
+
+    def answer() -> Array:
+        out = np.empty(count, np.uint8)
+        any_zero(np.stack(messages), FIELD.q, out)
+        return out.astype(np.uint64)
+
     return answer
 
 

@@ -42,10 +42,10 @@ def share_convert(me: Party, x: Shared) -> Shared:
     bound = {"delta": Elements(odd, count), "x~": BitsOver(FIELD, count, odd.width)}
     wrapped = Material("ShareConvert", bound=bound, answer=True)
     if me.deals:
-        x_masked, delta = _sum_and_wraps(words, take_as_dealer(me, message))
-        me.deal(wrapped).bind({"delta": delta, "x~": x_masked})
+        received = take_as_dealer(me, message)
+        me.deal(wrapped).bind(lambda: dict(zip(("x~", "delta"), _sum_and_wraps(words, received), strict=True)))()
         answer = compare_at_helper(me, count, words.width)
-        me.deal(answer_material("ShareConvert", odd, count)).bind({"answer": answer.astype(np.uint64)})
+        me.deal(answer_material("ShareConvert", odd, count)).bind(lambda: {"answer": answer()})()
         return me.hollow(odd, x.shape)
     r_shares = words.sample(me.streams.common("ShareConvert r"), (me.world.p, count))
     r, alpha = _sum_and_wraps(words, list(r_shares))
@@ -96,10 +96,11 @@ def compute_msb(me: Party, a: Shared) -> Shared:
     bound = {"x": BitsOver(FIELD, count, odd.width)}
     dealt = me.deal(Material("ComputeMSB", {"mask": Elements(odd, count)}, bound))  # x = -mask
     if me.deals:
-        x = odd.neg(dealt.mask("mask"))
-        dealt.bind({"x": x})
+        mask = dealt.mask("mask")
+        dealt.bind(lambda: {"x": odd.neg(mask)})()
         answer = compare_at_helper(me, count, odd.width)
-        me.deal(answer_material("ComputeMSB", words, count)).bind({"answer": answer ^ (x & np.uint64(1))})
+        dealt = me.deal(answer_material("ComputeMSB", words, count))
+        dealt.bind(lambda: {"answer": answer() ^ (odd.neg(mask) & np.uint64(1))})()
         return me.hollow(words, a.shape)
     (r,) = open_masked(me, dealt, mask=a + a)  # 2a + x = 2a - mask
     beta = common_bits(me, count, "ComputeMSB")

@@ -13,7 +13,7 @@ from coterie.protocols.securenn.compare import (
     unblinded,
 )
 from coterie.randomness.material import BitsOver, Elements, Material
-from coterie.ring import Words
+from coterie.ring import Array, Words
 from coterie.sharing import Party, Shared, open_masked
 from coterie.transport import metered
 
@@ -42,10 +42,14 @@ def truncate(me: Party, x: Shared, g: int) -> Shared:
     bound = {"high": Elements(words, count), "top": Elements(words, count), "low": BitsOver(FIELD, count, g)}
     dealt = me.deal(Material("truncation", {"mask": Elements(words, count)}, bound))  # R = -mask
     if me.deals:
-        r = words.neg(dealt.mask("mask"))
-        dealt.bind({"high": r >> np.uint64(g), "top": r >> np.uint64(w - 1), "low": r & low})
+
+        def deal() -> dict[str, Array]:
+            r = words.neg(dealt.mask("mask"))
+            return {"high": r >> np.uint64(g), "top": r >> np.uint64(w - 1), "low": r & low}
+
+        dealt.bind(deal)()
         answer = compare_at_helper(me, count, g)
-        me.deal(answer_material("truncation", words, count)).bind({"answer": answer.astype(np.uint64)})
+        me.deal(answer_material("truncation", words, count)).bind(lambda: {"answer": answer()})()
         return me.hollow(words, shape)
     y = x.reshape(count) + ((1 << (w - 2)) + (1 << (g - 1)))
     (c,) = open_masked(me, dealt, mask=y)  # y + R = y - mask
