@@ -71,6 +71,9 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     scales : {"revealed", "secret"}, default="revealed"
         With `scale="standard"` and revealed centres: whether the columns' standard deviations are opened at the end. If
         not, new rows are labelled by `predict_parties` only.
+    column_weights : dict of column name to float, default=None
+        What squared differences in a column count for, after scaling; 1 where nothing is said. They count relative to
+        the largest: `inertia_`, `transform` and `score` are those of columns times the root of that.
     least_cluster_size : int, default=1
         Output rules (docs/output-rules.md): a cluster is opened only if it has at least so many rows, both when its
         centre was made and in the end. Of a closed one nothing is opened, and its rows are labelled by the nearest
@@ -133,6 +136,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         bounds: Any = "auto",
         scale: str | None = None,
         scales: str = "revealed",
+        column_weights: Any = None,
         least_cluster_size: int = 1,
         contribution: str = "least",
         resolution: Any = None,
@@ -157,6 +161,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         self.bounds = bounds
         self.scale = scale
         self.scales = scales
+        self.column_weights = column_weights
         self.least_cluster_size = least_cluster_size
         self.contribution = contribution
         self.resolution = resolution

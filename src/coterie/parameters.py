@@ -11,7 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from coterie.clustering import SEED_BYTES, Task, at_home, distinct_rows, make_scaled, make_task, stays_inside
+from coterie.clustering import (
+    SEED_BYTES,
+    Task,
+    at_home,
+    distinct_rows,
+    make_scaled,
+    make_task,
+    relative_weights,
+    stays_inside,
+)
 from coterie.data import Blocks
 from coterie.errors import InputError
 from coterie.planning import check_plan, planned
@@ -82,10 +91,11 @@ def prepare_fit(model: SecureKMeans, table: Blocks, names: Sequence[str] | None 
     low, high, disclosed = _find_bounds(model.bounds, table, columns, everybody)
     resolution = _check_resolution(model.resolution, columns, table.layout.partition)
     wanted = None if model.fractional_bits == "auto" else int(model.fractional_bits)
+    weights = _check_weights(model.column_weights, columns)
     rounded = bool(resolution) and model.least_cluster_size > 1
     inside = stays_inside(model.centers, model.scales, model.partition, not isinstance(model.init, str), rounded)
     encoding, metric = make_scaled(
-        model.scale, table.layout.partition, columns, low, high, n, k, inside=inside, wanted=wanted
+        model.scale, table.layout.partition, columns, low, high, n, k, inside=inside, wanted=wanted, weights=weights
     )
     if model.scale == "standard" and table.layout.partition == "vertical":
         bounds = FixedPoint(tuple(low), tuple(high), columns, 0)
@@ -110,6 +120,12 @@ def prepare_fit(model: SecureKMeans, table: Blocks, names: Sequence[str] | None 
     )
     task = planned(task, len(table.blocks), model.plan)
     return Prepared(task, encode_blocks(task, table), disclosed)
+
+
+def _check_weights(wanted: Any, columns: Sequence[str]) -> tuple[float, ...]:
+    if wanted is not None and not isinstance(wanted, Mapping):
+        raise InputError('column_weights must be a dict of column name to number, such as {"age": 2}')
+    return relative_weights(wanted, columns)
 
 
 def standardise_at_home(encoding: FixedPoint, bounds: FixedPoint, table: Blocks) -> FixedPoint:

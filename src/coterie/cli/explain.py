@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from coterie.cli.people import list_participants, show_participants
-from coterie.clustering import Layout, make_scaled, make_task
+from coterie.clustering import Layout, make_task
 from coterie.errors import InputError
 from coterie.ideal import Terms
 from coterie.planning import forecast, planned
@@ -15,7 +15,7 @@ from coterie.planning.sketch import even_layout, some_starts
 from coterie.report.formats import format_bytes, format_duration, join_names
 from coterie.report.promises import promises
 from coterie.study.agreement import Study, study_hash
-from coterie.study.handshake import study_stays_inside
+from coterie.study.home import encode_study, study_stays_inside
 from coterie.study.policy import LEAST, explain_protocols
 from coterie.study.statement import state_output_rules, terms_of_study
 from coterie.transport.links import LINKS
@@ -53,6 +53,7 @@ def explain_study(study: Study, rows: int, iterations: int) -> tuple[str, dict[s
     for column in study.data.columns:
         held = f", held by {column.holder}" if column.holder else ""
         step = f", multiples of {column.resolution:g}" if column.resolution else ""
+        step += f", counting {column.weight:g}-fold" if column.weight != 1 else ""
         lines.append(f"  - {column.name}: between {column.low:g} and {column.high:g}{step}{held}")
     lines += ["", "WHICH CLUSTERS ARE OPENED", *_bullets(state_output_rules(study)), f"  - {_policies(study)}"]
     lines += ["", "WHAT IS DISCLOSED WHILE IT RUNS", *_bullets(told.during), "", "WHAT IS DISCLOSED AT THE END"]
@@ -112,22 +113,12 @@ def _bullets(sentences: list[str]) -> list[str]:
 def _forecast(study: Study, rows: int, iterations: int, link: str) -> dict[str, Any]:
     todo, world, d = study.clustering, study.world(), len(study.data.columns)
     parties = world.p
-    low, high = ([getattr(c, end) for c in study.data.columns] for end in ("low", "high"))
     least = expect_terms(study).least
     if todo.partition == "horizontal":
         layout = even_layout("horizontal", rows, d, parties)
     else:
         layout = Layout("vertical", rows, d, columns=tuple(tuple(study.own_columns(j)) for j in world.owners))
-    encoding, metric = make_scaled(
-        todo.scale,
-        todo.partition,
-        study.column_names,
-        low,
-        high,
-        rows,
-        todo.clusters,
-        inside=study_stays_inside(study, least),
-    )
+    encoding, metric = encode_study(study, rows, inside=study_stays_inside(study, least))
     task = make_task(
         todo.protocol,
         todo.clusters,

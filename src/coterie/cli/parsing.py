@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coterie.errors import InputError
 
-__all__ = ["parse_bounds", "parse_file_bounds", "parse_pairs", "parse_range", "parse_resolution"]
+__all__ = ["parse_bounds", "parse_file_bounds", "parse_numbers", "parse_pairs", "parse_range"]
 
 
 def parse_pairs(option: str, text: str) -> dict[str, str]:
@@ -58,14 +58,14 @@ def parse_file_bounds(text: str) -> dict[str, tuple[float, float]]:
     return bounds
 
 
-def parse_resolution(text: str) -> dict[str, float]:
-    """Steps of columns, such as age=1,income=100."""
+def parse_numbers(option: str, text: str, what: str) -> dict[str, float]:
+    """A number for each of some columns, such as age=1,income=100; `what` it is called."""
     from coterie.data.decimals import parse_number
 
     found = {}
-    for name, value in parse_pairs("--resolution", text).items():
+    for name, value in parse_pairs(option, text).items():
         try:
             found[name] = parse_number(value)
         except ValueError:
-            raise InputError(f"--resolution: {name}={value} is not {name}=STEP") from None
+            raise InputError(f"{option}: {name}={value} is not {name}={what}") from None
     return found

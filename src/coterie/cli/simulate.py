@@ -9,7 +9,7 @@ import typer
 
 from coterie.cli.console import Console
 from coterie.cli.folders import check_folder, write_mark
-from coterie.cli.parsing import parse_file_bounds, parse_resolution
+from coterie.cli.parsing import parse_file_bounds, parse_numbers
 from coterie.cli.working import show_working
 from coterie.errors import InputError
 from coterie.study.drafts import folder_for
@@ -66,7 +66,7 @@ def simulate(
     """
     console: Console = context.obj
     target = check_folder(out, MARK, MAKER)
-    ranges, steps = parse_file_bounds(bounds), parse_resolution(resolution)
+    ranges, steps = parse_file_bounds(bounds), parse_numbers("--resolution", resolution, "STEP")
     _check_options(least, counts, labels, sizes)
     from coterie.simulation.comparison import compare_with_sklearn
     from coterie.simulation.numeric_file import read_numeric_file

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from coterie.cli.console import Console, printable
-from coterie.cli.parsing import parse_bounds, parse_pairs, parse_resolution
+from coterie.cli.parsing import parse_bounds, parse_numbers, parse_pairs
 from coterie.cli.people import list_participants, show_participants
 from coterie.errors import InputError
 from coterie.study.agreement import MOST_ROWS, section_hashes, study_hash
@@ -67,6 +67,9 @@ def create(
         str,
         typer.Option("--scales", help="The spread of columns that this takes: revealed at the end, or secret."),
     ] = "revealed",
+    column_weights: Annotated[
+        str, typer.Option("--column-weights", help="What columns count for after scaling, if not 1: age=2,income=0.5.")
+    ] = "",
     least_cluster_size: Annotated[
         int, typer.Option("--least-cluster-size", help="Smaller clusters stay closed; policies may ask for more.")
     ] = 1,
@@ -100,7 +103,8 @@ def create(
         bounds=parse_bounds(bounds),
         holds=holders,
         id_column=id_,
-        resolution=parse_resolution(resolution),
+        resolution=parse_numbers("--resolution", resolution, "STEP"),
+        column_weights=parse_numbers("--column-weights", column_weights, "WEIGHT"),
         most_rows=most_rows,
         least_cluster_size=least_cluster_size,
         contribution=contribution,

@@ -1,7 +1,15 @@
 """k-means over any protocol family: SHK-means, SVK-means, prediction. Names no protocol and no rank."""
 
 from coterie.clustering.layout import Layout, Partition
-from coterie.clustering.making import at_home, make_encoding, make_scaled, make_task, put_together, stays_inside
+from coterie.clustering.making import (
+    at_home,
+    make_encoding,
+    make_scaled,
+    make_task,
+    put_together,
+    relative_weights,
+    stays_inside,
+)
 from coterie.clustering.program import fit, predict
 from coterie.clustering.task import SEED_BYTES, Contribution, Outcome, Point, Task, Watch, distinct_rows
 
@@ -22,5 +30,6 @@ __all__ = [
     "make_task",
     "predict",
     "put_together",
+    "relative_weights",
     "stays_inside",
 ]

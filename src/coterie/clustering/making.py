@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from coterie.clustering.layout import Layout, Partition
 from coterie.clustering.rules import check_rules, grid_of
 from coterie.clustering.task import Outcome, Task
 from coterie.errors import InputError
-from coterie.protocols.metric import Metric, standard_precision
+from coterie.protocols.metric import FACTOR_BITS, Metric, standard_precision
 from coterie.ring import FixedPoint, fractional_bits
 from coterie.transport import Traffic
 
-__all__ = ["at_home", "make_encoding", "make_scaled", "make_task", "put_together", "stays_inside"]
+__all__ = ["at_home", "make_encoding", "make_scaled", "make_task", "put_together", "relative_weights", "stays_inside"]
 
 #: Where each party standardises its own columns: standard deviations from the mean beyond which values are cut off.
 SD_REACH = 64.0
+#: The largest ratio of what two columns may count for.
+MOST_WEIGHT = 100
 #: The fewest fractional bits with which a column, scaled to -1..1, is standardised in secret.
 LEAST_STANDARD_BITS = 9
 
@@ -32,10 +37,17 @@ def make_encoding(
     *,
     scaled: bool = False,
     wanted: int | None = None,
+    weights: Sequence[float] = (),
 ) -> FixedPoint:
-    """The fixed point for columns with these public ranges: as many places as fit, or those that are wanted."""
-    f = fractional_bits(list(low), list(high), names, rows, clusters, scaled, wanted)
-    return FixedPoint(tuple(low), tuple(high), tuple(names), f, scaled)
+    """The fixed point for columns with these public ranges: as many places as fit, or those that are wanted. `weights`
+    of their squared differences."""
+    if not weights:
+        f = fractional_bits(list(low), list(high), names, rows, clusters, scaled, wanted)
+        return FixedPoint(tuple(low), tuple(high), tuple(names), f, scaled)
+    unweighted = FixedPoint(tuple(low), tuple(high), tuple(names), 0, scaled)
+    half = (np.array(high) - np.array(low)) / 2 / unweighted.unit * np.sqrt(weights)
+    f = fractional_bits((-half).tolist(), half.tolist(), names, rows, clusters, False, wanted)
+    return FixedPoint(tuple(low), tuple(high), tuple(names), f, scaled, 1.0, tuple(weights))
 
 
 def make_scaled(
@@ -49,17 +61,25 @@ def make_scaled(
     *,
     inside: bool = False,
     wanted: int | None = None,
+    weights: Sequence[float] = (),
 ) -> tuple[FixedPoint, Metric | None]:
     """The fixed point for columns as they are (`scale` None or "none"), scaled by their "bounds" or "standard"-ised: by
     columns, at home, in standard deviations (`at_home`); else in secret, with a metric. `inside`: whether nothing but
     the data and means of them is ever measured in secret. `wanted`: for a prediction, the fractional bits of the fit.
+    `weights`: what columns count for on top; the largest is 1.
     """
     if scale != "standard":
-        return make_encoding(names, low, high, rows, clusters, scaled=scale == "bounds", wanted=wanted), None
+        return make_encoding(
+            names, low, high, rows, clusters, scaled=scale == "bounds", wanted=wanted, weights=weights
+        ), None
     if partition == "vertical":
         reach = [SD_REACH] * len(names)
-        return make_encoding(names, [-end for end in reach], reach, rows, clusters, wanted=wanted), None
+        return make_encoding(
+            names, [-end for end in reach], reach, rows, clusters, wanted=wanted, weights=weights
+        ), None
     f, metric = standard_precision(len(names), rows, clusters, inside)
+    if weights:
+        metric = msgspec.structs.replace(metric, factors=tuple(round(w * (1 << FACTOR_BITS)) for w in weights))
     if wanted is not None and not LEAST_STANDARD_BITS <= wanted <= f:
         raise InputError(f"fractional_bits={wanted} does not fit standardised columns here; use at most {f}")
     if f < LEAST_STANDARD_BITS:
@@ -68,6 +88,21 @@ def make_scaled(
             'bits would be left; use fewer columns, or scale="bounds"'
         )
     return FixedPoint(tuple(low), tuple(high), tuple(names), f if wanted is None else wanted, True), metric
+
+
+def relative_weights(wanted: Mapping[str, float] | None, names: Sequence[str]) -> tuple[float, ...]:
+    """What columns count for, by name (1 where nothing is said), relative to the largest; none, if all are alike."""
+    if not wanted:
+        return ()
+    for name, weight in wanted.items():
+        if name not in names:
+            raise InputError(f"column_weights names column {name!r}, which is not in the data")
+        if not isinstance(weight, numbers.Real) or not 0 < float(weight) < math.inf:
+            raise InputError(f"column_weights: the weight of column {name!r} must be a number above 0, not {weight!r}")
+    found = [float(wanted.get(name, 1.0)) for name in names]
+    if max(found) > MOST_WEIGHT * min(found):
+        raise InputError(f"column_weights may differ by a factor of {MOST_WEIGHT} at most; leave columns out instead")
+    return tuple(weight / max(found) for weight in found) if len(set(found)) > 1 else ()
 
 
 def stays_inside(task_centers: str, scales: str, partition: str, given: bool = False, rounded: bool = False) -> bool:
@@ -85,7 +120,7 @@ def at_home(
     for l, mean, deviation in zip(columns, means, deviations, strict=True):
         reach = SD_REACH * (deviation or 1.0)
         low[l], high[l] = mean - reach, mean + reach
-    return FixedPoint(tuple(low), tuple(high), encoding.names, encoding.f, True, SD_REACH)
+    return FixedPoint(tuple(low), tuple(high), encoding.names, encoding.f, True, SD_REACH, encoding.weights)
 
 
 def make_task(

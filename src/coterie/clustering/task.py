@@ -76,7 +76,8 @@ class Task(msgspec.Struct, frozen=True):
         """With a metric: the total weighted movement at which to stop. Standardised columns have a variance of 1."""
         assert self.metric is not None
         scale = self.metric.scale(self.layout.n, max(self.problem.half))
-        return min(math.floor(math.ldexp(self.tol / self.layout.n, scale)), (1 << 61) - 1)
+        tol = self.tol * self.metric.mean_factor
+        return min(math.floor(math.ldexp(tol / self.layout.n, scale)), (1 << 61) - 1)
 
 
 class Point(msgspec.Struct):

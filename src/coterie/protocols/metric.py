@@ -9,23 +9,31 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-__all__ = ["MANTISSA", "Metric", "mantissas", "standard_precision"]
+__all__ = ["FACTOR_BITS", "MANTISSA", "Metric", "mantissas", "standard_precision"]
 
 #: m: bits of a weight.
 MANTISSA = 12
 #: R: powers of two that weights may differ by; the smaller number, if values would become too coarse.
 OCTAVES, FEWER_OCTAVES = 24, 12
+#: Bits of the factors that columns may have on top; the largest of them is 1.
+FACTOR_BITS = 12
 #: Fractional bits below which that is so.
 FINE = 13
 
 
 class Metric(msgspec.Struct, frozen=True):
     """`octaves`: the largest weight is at most 2^octaves times the smallest; a column that varies less is *capped*.
-    `inside`: whether rows and centres all lie in the hull of the rows that the weights were made of."""
+    `inside`: whether rows and centres all lie in the hull of the rows that the weights were made of. `factors`: per
+    column, what its weight is multiplied with, in parts of 2^12; none, if that is 1 for all."""
 
     mantissa: int = MANTISSA
     octaves: int = OCTAVES
     inside: bool = True
+    factors: tuple[int, ...] = ()
+
+    @property
+    def mean_factor(self) -> float:
+        return sum(self.factors) / len(self.factors) / (1 << FACTOR_BITS) if self.factors else 1.0
 
     def top(self, rows: int, half: int) -> int:
         """Bits of the largest scatter that a column can have, and some more."""

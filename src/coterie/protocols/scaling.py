@@ -12,14 +12,14 @@ import numpy as np
 
 from coterie.protocols.blocks import Resident
 from coterie.protocols.interface import Ints, Primitives
-from coterie.protocols.metric import mantissas
+from coterie.protocols.metric import FACTOR_BITS, mantissas
 from coterie.sharing import Shared, concatenate, stack
 from coterie.transport import metered
 
 __all__ = ["Scaling", "Weighed", "relative_tolerance", "weighed_scores"]
 
 #: Bits of the columns' scatter, added up, and of what it is multiplied with, to get at the tolerance.
-SCATTER_BITS, FACTOR_BITS = 36, 24
+SCATTER_BITS, TOLERANCE_BITS = 36, 24
 
 
 class Weighed(NamedTuple):
@@ -55,7 +55,7 @@ class Scaling(Primitives):
         1. <W < 2^b> for the octaves b below the highest, and <W < 1>.
         2. P = 2^(top - e) for a W of e bits, at most 2^R; 0 where W = 0.
         3. V = floor(W P / 2^(top - m - 1)): the m + 1 leading bits of W. q = round(2^2m / (V + 1/2)), looked up.
-        4. w = q P.
+        4. w = q P, times what the column counts for.
         """
         metric, d = self.problem.metric, self.problem.columns
         assert metric is not None
@@ -69,7 +69,10 @@ class Scaling(Primitives):
         leading = self.product(scatter, power) - (1 << shift >> 1)
         found = self.look_up(self.truncate(leading, shift), mantissas(m))
         capped = words[1] - words[0]
-        return self.product(found, power).reshape(1, d), capped
+        weights = self.product(found, power)
+        if metric.factors:
+            weights = self.truncate(weights * np.array(metric.factors), FACTOR_BITS)
+        return weights.reshape(1, d), capped
 
     def weigh(self, centers: Shared, weights: Shared) -> Weighed:
         """Once for these centres."""
@@ -97,5 +100,5 @@ def relative_tolerance(rows: int, half: tuple[int, ...], tol: float) -> tuple[in
     wanted = math.ldexp(tol / (rows * len(half)), shift)
     if wanted == 0:
         return shift, 0, 0
-    g = min(max(FACTOR_BITS - 1 - math.floor(math.log2(wanted)), 0), 60)
-    return shift, min(round(math.ldexp(wanted, g)), 1 << FACTOR_BITS), g
+    g = min(max(TOLERANCE_BITS - 1 - math.floor(math.log2(wanted)), 0), 60)
+    return shift, min(round(math.ldexp(wanted, g)), 1 << TOLERANCE_BITS), g

@@ -35,6 +35,7 @@ class FixedPoint(msgspec.Struct, frozen=True):
     f: int
     scaled: bool = False  # columns are divided by half their range first,
     reach: float = 1.0  # of which so many parts are a unit
+    weights: tuple[float, ...] = ()  # of squared differences, per column; all alike, if there are none
 
     @property
     def columns(self) -> int:
@@ -48,7 +49,8 @@ class FixedPoint(msgspec.Struct, frozen=True):
     def unit(self) -> Floats:
         """What one unit of a column is worth in data units, before the factor 2^f."""
         half = (np.asarray(self.high) - np.asarray(self.low)) / 2
-        return np.where(half > 0, half / self.reach, 1.0) if self.scaled else np.ones(self.columns)
+        unit = np.where(half > 0, half / self.reach, 1.0) if self.scaled else np.ones(self.columns)
+        return unit / np.sqrt(self.weights) if self.weights else unit
 
     @property
     def half(self) -> Ints:

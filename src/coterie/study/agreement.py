@@ -56,6 +56,7 @@ class StudyColumn(Section, frozen=True):
     high: float
     holder: str = ""
     resolution: float = 0.0
+    weight: float = 1.0
 
 
 class Data(Section, frozen=True):

@@ -29,9 +29,7 @@ from coterie.clustering import (
     Layout,
     Task,
     distinct_rows,
-    make_scaled,
     make_task,
-    stays_inside,
 )
 from coterie.clustering.rules import strictest
 from coterie.errors import DataError, FrameError, InputError, StudyError
@@ -40,6 +38,7 @@ from coterie.study.agreement import Study, section_hashes
 from coterie.study.audit import Head
 from coterie.study.checkpoint import Mark, newest_common
 from coterie.study.files import canonical
+from coterie.study.home import encode_study, study_stays_inside
 from coterie.study.policy import MOST_LEAST, check_least
 from coterie.transport import Channel, World
 from coterie.transport.links import Link
@@ -216,18 +215,15 @@ def _task(study: Study, purpose: Purpose, said: Mapping[str, Greeting]) -> Task:
     least = max(study.disclosures.least_cluster_size, *(one.least for one in parties))
     check_least(least, study, "the strictest policy among the participants")
     layout = _layout(study, [one.rows for one in parties])
-    low, high = ([getattr(c, end) for c in study.data.columns] for end in ("low", "high"))
     if purpose == "predict":
-        return _prediction(study, layout, said, least, low, high)
+        return _prediction(study, layout, said, least)
     n, k = layout.n, todo.clusters
     if n > MOST_ROWS:
         raise StudyError(f"there are {n} rows in all; at most {MOST_ROWS} can be clustered")
     if k > n:
         raise StudyError(f"there are {n} rows in all, fewer than the {k} clusters that the study asks for")
     try:
-        encoding, metric = make_scaled(
-            todo.scale, todo.partition, study.column_names, low, high, n, k, inside=study_stays_inside(study, least)
-        )
+        encoding, metric = encode_study(study, n, inside=study_stays_inside(study, least))
     except InputError as error:
         raise StudyError(f"[data] of the study: {error}") from None
     try:
@@ -253,12 +249,6 @@ def _task(study: Study, purpose: Purpose, said: Mapping[str, Greeting]) -> Task:
         )
     except InputError as error:
         raise StudyError(str(error)) from None
-
-
-def study_stays_inside(study: Study, least: int) -> bool:
-    """Is nothing measured in secret but the data and means of them?"""
-    shown, rounded = study.disclosures, any(column.resolution for column in study.data.columns) and least > 1
-    return stays_inside(shown.centers, shown.scales, study.clustering.partition, rounded=rounded)
 
 
 def _random_starts(study: Study, n: int, k: int) -> tuple[tuple[int, ...], ...]:
@@ -295,22 +285,15 @@ def _layout(study: Study, counts: list[int]) -> Layout:
     return Layout("vertical", counts[0], d, columns=columns)
 
 
-def _prediction(
-    study: Study,
-    layout: Layout,
-    said: Mapping[str, Greeting],
-    least: int,
-    low: list[float],
-    high: list[float],
-) -> Task:
+def _prediction(study: Study, layout: Layout, said: Mapping[str, Greeting], least: int) -> Task:
     name = study.roles.owners[0]
     first = said[name]
     for other in study.roles.players:
         if (said[other].model, said[other].fractional_bits) != (first.model, first.fractional_bits):
             raise StudyError(f"{other} brings the model of another run than {name}; use results of the same run")
-    todo, k, wanted = study.clustering, study.clustering.clusters, first.fractional_bits
+    k = study.clustering.clusters
     try:
-        encoding, metric = make_scaled(todo.scale, todo.partition, study.column_names, low, high, 1, k, wanted=wanted)
+        encoding, metric = encode_study(study, 1, wanted=first.fractional_bits)
     except InputError as error:
         raise FrameError(f"{name} brings a model that makes no sense ({error})", name) from None
     protocol, centers = study.clustering.protocol, study.disclosures.centers

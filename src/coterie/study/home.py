@@ -1,14 +1,43 @@
-"""Columns that a party standardises at home: where it holds them whole, nobody else has to know how far they spread."""
+"""How the columns of a study become whole numbers; those that a party standardises at home, for its own eyes."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from coterie.clustering import Task, at_home
+from coterie.clustering import Task, at_home, make_scaled, relative_weights, stays_inside
+from coterie.protocols.metric import Metric
 from coterie.ring import FixedPoint
+from coterie.study.agreement import Study
 from coterie.study.prepare import Ready
 
-__all__ = ["AtHome", "home_encoding", "standardised_at_home"]
+__all__ = ["AtHome", "encode_study", "home_encoding", "standardised_at_home", "study_stays_inside"]
+
+
+def encode_study(
+    study: Study, rows: int, *, inside: bool = False, wanted: int | None = None
+) -> tuple[FixedPoint, Metric | None]:
+    """The fixed point of a study's columns, and the metric, if they are standardised in secret; as `make_scaled`."""
+    todo, columns = study.clustering, study.data.columns
+    low, high = ([getattr(column, end) for column in columns] for end in ("low", "high"))
+    weights = relative_weights({column.name: column.weight for column in columns}, study.column_names)
+    return make_scaled(
+        todo.scale,
+        todo.partition,
+        study.column_names,
+        low,
+        high,
+        rows,
+        todo.clusters,
+        inside=inside,
+        wanted=wanted,
+        weights=weights,
+    )
+
+
+def study_stays_inside(study: Study, least: int) -> bool:
+    """Is nothing measured in secret but the data and means of them?"""
+    shown, rounded = study.disclosures, any(column.resolution for column in study.data.columns) and least > 1
+    return stays_inside(shown.centers, shown.scales, study.clustering.partition, rounded=rounded)
 
 
 class AtHome(NamedTuple):

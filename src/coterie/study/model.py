@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.clustering import Outcome, make_scaled
+from coterie.clustering import Outcome
 from coterie.errors import InputError, StudyError
 from coterie.protocols import FAMILIES
 from coterie.protocols.metric import MANTISSA, OCTAVES
@@ -18,7 +18,7 @@ from coterie.runtime.job import Kept
 from coterie.study.agreement import Study
 from coterie.study.files import read_text
 from coterie.study.handshake import Agreed
-from coterie.study.home import home_encoding, standardised_at_home
+from coterie.study.home import encode_study, home_encoding, standardised_at_home
 from coterie.study.policy import MOST_LEAST
 from coterie.study.prepare import Known, Ready
 
@@ -134,14 +134,8 @@ def _wrong_with_scales(model: Model, known: Known, own: int) -> str:
 
 
 def _wrong_with_precision(model: Model, study: Study) -> str:
-    todo, columns = study.clustering, study.data.columns
-    low, high = [c.low for c in columns], [c.high for c in columns]
-    inside = model.weights is not None
     try:
-        make_scaled(
-            todo.scale, todo.partition, study.column_names, low, high, 1, todo.clusters,
-            inside=inside, wanted=model.fractional_bits,
-        )  # fmt: skip
+        encode_study(study, 1, inside=model.weights is not None, wanted=model.fractional_bits)
     except InputError:
         return "fractional bits do not fit the bounds of the study"
     return ""

@@ -21,7 +21,7 @@ from coterie.study.audit import Audit
 from coterie.study.drafts import folder_for
 from coterie.study.endings import declining
 from coterie.study.handshake import Agreed, greeting
-from coterie.study.home import AtHome
+from coterie.study.home import AtHome, encode_study
 from coterie.study.ids import own_block
 from coterie.study.model import Model, kept_share, load_model
 from coterie.study.prepare import Orders, Ready, prepare, recognise
@@ -125,16 +125,7 @@ def _closed(model: Model) -> NDArray[np.bool_]:
 
 def _nearest(ready: Ready, own: Rows, model: Model) -> NDArray[np.int64]:
     """The closest known centre of each row, in the fixed point of the run; -1 where none is known."""
-    from coterie.ring import FixedPoint
-
-    columns = ready.study.data.columns
-    encoding = FixedPoint(
-        tuple(c.low for c in columns),
-        tuple(c.high for c in columns),
-        ready.study.column_names,
-        model.fractional_bits,
-        ready.study.clustering.scale != "none",
-    )
-    rows = encoding.encode(own.values, range(len(columns)))
+    encoding, _ = encode_study(ready.study, 1, inside=model.weights is not None, wanted=model.fractional_bits)
+    rows = encoding.encode(own.values, range(encoding.columns))
     weights = None if model.weights is None else np.array(model.weights[0], np.int64)
     return nearest_open(rows, np.array(model.centers, np.int64), _closed(model), weights)

@@ -77,7 +77,8 @@ def _fit(me: Party, ready: Ready, agreed: Agreed, watch: Watch, point: Point | N
     family = FAMILIES[agreed.task.protocol](me, agreed.task.problem)
     outcome = fit(family, agreed.task, own_block(ready, agreed, family), watch, point)
     outcome.traffic = me.channel.traffic()
-    kept = {} if not me.serves else {"centers": family.export(outcome.kept["centers"])}
+    wanted = [name for name in ("centers", "weights") if me.serves and name in outcome.kept]
+    kept = {name: family.export(outcome.kept[name]) for name in wanted}
     outcome.kept = {}
     return outcome, kept
 

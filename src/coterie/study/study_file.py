@@ -37,6 +37,7 @@ def create_study(
     holds: Mapping[str, str] | None = None,
     id_column: str = "",
     resolution: Mapping[str, float] | None = None,
+    column_weights: Mapping[str, float] | None = None,
     most_rows: int = MOST_ROWS,
     **options: object,
 ) -> Study:
@@ -48,12 +49,17 @@ def create_study(
     for column in columns:
         if column not in bounds:
             raise InputError(f"--bounds has no range for column {column!r}; add {column}=LOW:HIGH")
-    for column in [*bounds, *(holds or {}), *(resolution or {})]:
+    holders, steps, weights = holds or {}, resolution or {}, column_weights or {}
+    for column in [*bounds, *holders, *steps, *weights]:
         if column not in columns:
-            raise InputError(f"column {column!r} has bounds, a holder or a resolution, but is not among --columns")
-    holders, steps = holds or {}, resolution or {}
+            raise InputError(
+                f"column {column!r} has bounds, a holder, a resolution or a weight, but is not among --columns"
+            )
     listed = [
-        StudyColumn(c, float(bounds[c][0]), float(bounds[c][1]), holders.get(c, ""), steps.get(c, 0.0)) for c in columns
+        StudyColumn(
+            c, float(bounds[c][0]), float(bounds[c][1]), holders.get(c, ""), steps.get(c, 0.0), weights.get(c, 1.0)
+        )
+        for c in columns
     ]
     created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     shown = {key: options.pop(key) for key in SHOWN if key in options}

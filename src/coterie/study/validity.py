@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from coterie.errors import StudyError
+from coterie.errors import InputError, StudyError
 from coterie.study.agreement import FORMAT, Study, StudyColumn
 from coterie.study.identity import check_identity
 from coterie.study.seating import find_misfit
@@ -74,6 +74,12 @@ def _check_columns(study: Study, must: Must) -> None:
         must(fine, f"[data] the bounds of column {column.name!r} must be finite, low before high")
     for column in data.columns:
         _check_resolution(column, study.clustering.partition, must)
+    from coterie.clustering import relative_weights  # takes long to load
+
+    try:
+        relative_weights({column.name: column.weight for column in data.columns}, names)
+    except InputError as error:
+        must(False, f"[data] {error}")
 
 
 def _check_resolution(column: StudyColumn, partition: str, must: Must) -> None:
