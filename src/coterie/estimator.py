@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,14 +11,22 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from coterie.clustering import Outcome, make_task, put_together
+from coterie.clustering import Outcome, Task, put_together
 from coterie.clustering.nearest import nearest_open
 from coterie.data import Blocks, gather, split
 from coterie.errors import InputError, ProtocolError
-from coterie.parameters import check_parameters, check_whole_number, encode_blocks, name_parties, prepare_fit
-from coterie.planning import planned
+from coterie.parameters import (
+    check_parameters,
+    check_whole_number,
+    name_parties,
+    prepare_fit,
+    warn_of_one_column,
+)
+from coterie.prediction import check_like_the_fit, prediction_jobs
 from coterie.protocols import FAMILIES
 from coterie.runtime.job import Job, Kept, Report, do
 from coterie.sharing import Disclosure
@@ -51,12 +60,14 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         vertical only: all data parties learn all labels in every iteration.
     centers : {"revealed", "shared"}, default="revealed"
         Whether centres are opened at the end, or each party keeps its share, for `predict_parties`.
-    init : {"k-means++", "random"} or array of shape (n_clusters, n_features), default="k-means++"
+    init : {"k-means++", "random"}, array of shape (n_clusters, n_features), or callable, default="k-means++"
         k-means++ in secret, with as many candidates for each centre as scikit-learn has: the first row's number is
         public, and nobody learns which others are drawn (with `labels="revealed"` all parties do). "random": distinct
-        public random row numbers; the rows stay secret. Or centres.
-    n_init : int, default=1
-        Restarts; inertias are compared in secret and only the winner is opened.
+        public random row numbers; the rows stay secret. Or centres; or, for `fit(X)` only, a function of X, n_clusters
+        and a RandomState that gives them.
+    n_init : int or "auto", default=1
+        Restarts; inertias are compared in secret and only the winner is opened. "auto": 10 with `init="random"`, else
+        1, as in scikit-learn.
     max_iter : int, default=300
     tol : float, default=1e-4
         Stop when the centres' total squared movement is at most this part of the columns' mean variance, as
@@ -130,7 +141,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         labels: str = "private",
         centers: str = "revealed",
         init: Any = "k-means++",
-        n_init: int = 1,
+        n_init: Any = 1,
         max_iter: int = 300,
         tol: float = 1e-4,
         bounds: Any = "auto",
@@ -179,7 +190,8 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         parties = check_whole_number("n_parties", self.n_parties, 2)
         blocks = split(x, self.partition, parties)  # type: ignore[arg-type]
         names = [str(name) for name in getattr(self, "feature_names_in_", [])] or None
-        return self._fit(gather(blocks, self.partition, name_parties(parties)), names)  # type: ignore[arg-type]
+        init = self.init(x, self.n_clusters, check_random_state(self.random_state)) if callable(self.init) else None
+        return self._fit(gather(blocks, self.partition, name_parties(parties)), names, init)  # type: ignore[arg-type]
 
     def fit_parties(self, blocks: Sequence[Any], y: Any = None) -> SecureKMeans:  # noqa: ARG002
         """Cluster the table of which each party holds a block.
@@ -196,8 +208,9 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             del self.feature_names_in_
         return self._fit(table, None)
 
-    def _fit(self, table: Blocks, names: list[str] | None) -> SecureKMeans:
-        task, encoded, disclosed = prepare_fit(self, table, names)
+    def _fit(self, table: Blocks, names: list[str] | None, init: Any = None) -> SecureKMeans:
+        task, encoded, disclosed = prepare_fit(self, table, names, init)
+        warn_of_one_column(self, table, task.encoding.names)
         jobs = [Job(task), *(Job(task, block=block) for block in encoded)]
         reports = self._run(jobs)
         outcomes = [report.outcome for report in reports.values()]
@@ -246,12 +259,30 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         self._n_features_out = task.clusters
         self.disclosures_ = disclosed + _agreed_log(outcomes)
         self.traffic_ = whole.traffic
+        self._warn(task)
         if self.verbose:
             print(
                 f"SecureKMeans: {self.n_iter_} iterations, inertia {self.inertia_:.6g}, "
                 f"{self.traffic_.rounds} rounds, {sum(self.traffic_.bytes_sent.values()):,} bytes"
             )
         return self
+
+    def _warn(self, task: Task) -> None:
+        """Of what the result shows, and a user may not see."""
+        found = len(np.unique(self.labels_))
+        if found < task.clusters and not self._closed.any():
+            warnings.warn(
+                f"{found} of {task.clusters} clusters have rows; the data may hold fewer distinct rows than clusters",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        capped = [name for name, one in zip(task.encoding.names, getattr(self, "capped_", ()), strict=False) if one]
+        if capped:
+            warnings.warn(
+                f"{', '.join(capped)}: these columns vary so little, for their bounds, that they count less than they "
+                "should; use tighter bounds",
+                stacklevel=4,
+            )
 
     def predict(self, X: Any) -> NDArray[np.int32]:
         """The closest centre of each row, computed here, in the fixed point of the fit."""
@@ -283,69 +314,21 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         """Label new rows that lie like the data, by the secure protocol; blocks may have no rows.
 
         Needs as many parties as the fit where centres are shared or columns are. (Where every party knows centres and
-        scales and holds whole rows, each labels its own at home.) Returns the labels of
-        all rows, of which each party learns its own; `traffic_` and `disclosures_` stay those of the fit.
+        scales and holds whole rows, each labels its own at home.) Returns the labels of all rows, of which each party
+        learns its own; `traffic_` and `disclosures_` stay those of the fit.
         """
         check_is_fitted(self)
-        names = name_parties(len(blocks))
-        table = gather(list(blocks), self.partition, names, empty_blocks=True)  # type: ignore[arg-type]
-        shared = self.centers == "shared"
-        self._check_like_the_fit(table, blocks)
+        table = gather(list(blocks), self.partition, name_parties(len(blocks)), empty_blocks=True)  # type: ignore[arg-type]
+        check_like_the_fit(self, table, blocks)
         if table.layout.n == 0:
             return np.empty(0, np.int32)
         if self._metric is not None and self._metric.inside:
-            return np.concatenate([self.predict(block) if len(block) else [] for block in table.blocks]).astype(
-                np.int32
-            )
-        task = make_task(
-            self.protocol,
-            self._n_features_out,
-            table.layout,
-            self._encoding,
-            checked=False,
-            centers="shared" if shared else "revealed",
-            least=int(self.least_cluster_size),
-            metric=self._metric,
-            scales=self.scales,
-        )
-        task = planned(task, len(blocks), self.plan)
-        jobs = [Job(task, predicting=True, closed=self._closed)]
-        for j, block in enumerate(encode_blocks(task, table)):
-            job = Job(task, block=block, predicting=True, closed=self._closed)
-            if shared:
-                job.kept_centers = self._kept[j + 1].get("centers")
-            elif self.partition == "vertical":
-                job.centers = np.zeros_like(self._whole_centers)
-                own = table.layout.own_columns(j + 1)
-                job.centers[:, own] = self._whole_centers[:, own]
-            else:
-                job.centers = self._whole_centers
-            if self._metric is not None:
-                job.weights = None if self._weights is None else self._weights[None]
-                job.kept_weights = self._kept[j + 1].get("weights")
-            jobs.append(job)
-        if shared:
-            jobs[0].kept_centers = self._kept.get(0, {}).get("centers")
-        jobs[0].kept_weights = self._kept.get(0, {}).get("weights")
-        whole = put_together(task, [report.outcome for report in self._run(jobs).values()])
+            found = [self.predict(block) for block in table.blocks if len(block)]
+            return np.concatenate(found)
+        jobs = prediction_jobs(self, table)
+        whole = put_together(jobs[0].task, [report.outcome for report in self._run(jobs).values()])
         assert whole.labels is not None
         return whole.labels.astype(np.int32)
-
-    def _check_like_the_fit(self, table: Blocks, blocks: Sequence[Any]) -> None:
-        """Do blocks to predict lie like those of the fit?"""
-        if self.centers == "shared" and self.shares() and len(table.blocks) != self._parties:
-            raise InputError(f"centres are shared among {self._parties} parties, but there are {len(blocks)} blocks")
-        if table.layout.d != self.n_features_in_:
-            raise InputError(f"the blocks have {table.layout.d} columns in all, the model has {self.n_features_in_}")
-        if len(table.layout.columns) != len(self._columns):
-            raise InputError(f"at the fit {len(self._columns)} parties had columns; there are {len(blocks)} blocks")
-        for j, (own, before) in enumerate(zip(table.layout.columns, self._columns, strict=True)):
-            if own != before:
-                raise InputError(f"party P{j + 1} brings {len(own)} columns; at the fit it had columns {list(before)}")
-        known = getattr(self, "feature_names_in_", None)
-        if known is not None and all(hasattr(b, "columns") for b in blocks) and list(known) != list(table.names):
-            other = next(a for a, b in zip(table.names, known, strict=True) if a != b)
-            raise InputError(f"column {other!r} stands where the fit had another; put columns in the fit's order")
 
     def shares(self) -> list[Kept]:
         """Every party's shares of the centres and, without output rules, of the one-hot labels: to compute on.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,9 +32,21 @@ from coterie.sharing import Disclosure
 if TYPE_CHECKING:
     from coterie.estimator import SecureKMeans
 
-__all__ = ["Prepared", "check_parameters", "check_whole_number", "encode_blocks", "name_parties", "prepare_fit"]
+__all__ = [
+    "Prepared",
+    "check_parameters",
+    "check_whole_number",
+    "encode_blocks",
+    "name_parties",
+    "prepare_fit",
+    "warn_of_one_column",
+]
 
 Floats = NDArray[np.float64]
+#: With n_init="auto", as scikit-learn has it.
+AUTO_RESTARTS = {"random": 10}
+#: The part of the variance of a party's rows beyond which a single column decides alone.
+NEARLY_ALL = 0.95
 CHOICES = {
     "partition": ("horizontal", "vertical", "mixed"),
     "counts": ("secret", "revealed"),
@@ -64,7 +77,8 @@ def check_parameters(model: SecureKMeans) -> None:
     if not isinstance(model.protocol, str) or model.protocol not in FAMILIES:
         raise InputError(f"protocol={model.protocol!r} is not known; use one of {', '.join(map(repr, FAMILIES))}")
     check_whole_number("n_clusters", model.n_clusters, 1)
-    check_whole_number("n_init", model.n_init, 1)
+    if model.n_init != "auto":
+        check_whole_number("n_init", model.n_init, 1)
     check_whole_number("max_iter", model.max_iter, 1)
     if check_whole_number("least_cluster_size", model.least_cluster_size, 1) > 1:
         for option in ("counts", "labels"):
@@ -81,8 +95,11 @@ def check_parameters(model: SecureKMeans) -> None:
     check_plan(model.plan)
 
 
-def prepare_fit(model: SecureKMeans, table: Blocks, names: Sequence[str] | None = None) -> Prepared:
-    """With data; `names` of the columns, if they are not the blocks' own."""
+def prepare_fit(model: SecureKMeans, table: Blocks, names: Sequence[str] | None = None, init: Any = None) -> Prepared:
+    """With data; `names` of the columns, if they are not the blocks' own; `init`, if that is not the model's."""
+    init = model.init if init is None else init
+    if callable(init):
+        raise InputError("a function as init sees all rows, which no party does: it is for fit(X); give centres")
     n, k = table.layout.n, int(model.n_clusters)
     if k > n:
         raise InputError(f"n_samples={n} should be >= n_clusters={k}; use fewer clusters")
@@ -93,7 +110,7 @@ def prepare_fit(model: SecureKMeans, table: Blocks, names: Sequence[str] | None 
     wanted = None if model.fractional_bits == "auto" else int(model.fractional_bits)
     weights = _check_weights(model.column_weights, columns)
     rounded = bool(resolution) and model.least_cluster_size > 1
-    inside = stays_inside(model.centers, model.scales, model.partition, not isinstance(model.init, str), rounded)
+    inside = stays_inside(model.centers, model.scales, model.partition, not isinstance(init, str), rounded)
     encoding, metric = make_scaled(
         model.scale, table.layout.partition, columns, low, high, n, k, inside=inside, wanted=wanted, weights=weights
     )
@@ -111,7 +128,7 @@ def prepare_fit(model: SecureKMeans, table: Blocks, names: Sequence[str] | None 
         counts=model.counts,
         labels=model.labels,
         centers=model.centers,
-        **_start(model, encoding, n, k),
+        **_start(model, init, encoding, n, k),
         max_iter=int(model.max_iter),
         tol=float(model.tol),
         least=int(model.least_cluster_size),
@@ -120,6 +137,25 @@ def prepare_fit(model: SecureKMeans, table: Blocks, names: Sequence[str] | None 
     )
     task = planned(task, len(table.blocks), model.plan)
     return Prepared(task, encode_blocks(task, table), disclosed)
+
+
+def warn_of_one_column(model: SecureKMeans, table: Blocks, columns: Sequence[str]) -> None:
+    """Where columns are not scaled, the one with the largest numbers may decide alone."""
+    if model.scale is not None or table.layout.d == 1 or model.column_weights:
+        return
+    for j, block in enumerate(table.blocks):
+        own = table.layout.own_columns(j + 1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # a column of which this party holds no cell
+            variance = np.nan_to_num(np.nanvar(block, axis=0))
+        total = float(variance.sum())
+        if len(own) > 1 and total > 0 and (share := float(variance.max()) / total) > NEARLY_ALL:
+            name = columns[own[int(variance.argmax())]]
+            warnings.warn(
+                f"column {name!r} carries {share:.0%} of the variance of party P{j + 1}'s rows, and so decides "
+                'nearly alone which are close; use scale="standard" to let columns count alike',
+                stacklevel=4,
+            )
 
 
 def _check_weights(wanted: Any, columns: Sequence[str]) -> tuple[float, ...]:
@@ -137,16 +173,20 @@ def standardise_at_home(encoding: FixedPoint, bounds: FixedPoint, table: Blocks)
     return encoding
 
 
-def _start(model: SecureKMeans, encoding: FixedPoint, n: int, k: int) -> dict[str, Any]:
+def _start(model: SecureKMeans, init: Any, encoding: FixedPoint, n: int, k: int) -> dict[str, Any]:
     """What the centres start from, as a task says it."""
-    if isinstance(model.init, str):
+    if isinstance(init, str):
         random = check_random_state(model.random_state)
-        if model.init == "k-means++":
-            return {"seeds": tuple(random.bytes(SEED_BYTES) for _ in range(int(model.n_init)))}
-        if model.init == "random":
-            return {"starts": tuple(distinct_rows(random, n, k) for _ in range(int(model.n_init)))}
-        raise InputError(f'init={model.init!r} is not known; use "k-means++", "random" or an array of centres')
-    centers = _numbers("init", model.init)
+        restarts = AUTO_RESTARTS.get(init, 1) if model.n_init == "auto" else int(model.n_init)
+        if init == "k-means++":
+            return {"seeds": tuple(random.bytes(SEED_BYTES) for _ in range(restarts))}
+        if init == "random":
+            return {"starts": tuple(distinct_rows(random, n, k) for _ in range(restarts))}
+        raise InputError(f'init={init!r} is not known; use "k-means++", "random", an array of centres or a function')
+    if model.n_init != "auto" and int(model.n_init) > 1:
+        said = f"centres are given: there is one start, and not n_init={model.n_init}"
+        warnings.warn(said, RuntimeWarning, stacklevel=5)
+    centers = _numbers("init", init)
     if centers.shape != (k, encoding.columns):
         raise InputError(f"init has shape {centers.shape}; centres for this data have shape {(k, encoding.columns)}")
     if np.isnan(centers).any():

@@ -77,8 +77,10 @@ def _fit(me: Party, ready: Ready, agreed: Agreed, watch: Watch, point: Point | N
     family = FAMILIES[agreed.task.protocol](me, agreed.task.problem)
     outcome = fit(family, agreed.task, own_block(ready, agreed, family), watch, point)
     outcome.traffic = me.channel.traffic()
-    wanted = [name for name in ("centers", "weights") if me.serves and name in outcome.kept]
-    kept = {name: family.export(outcome.kept[name]) for name in wanted}
+    kept: Kept = {}
+    for name in ("centers", "weights"):
+        if me.serves and name in outcome.kept:
+            kept[name] = family.export(outcome.kept[name])
     outcome.kept = {}
     return outcome, kept
 
