@@ -95,9 +95,7 @@ def main() -> None:
         ours_bad, theirs_bad = bad(mine, best), bad(other, best)
         error = math.sqrt((ours_bad * (1 - ours_bad) + theirs_bad * (1 - theirs_bad)) / given.seeds)
         fine = ours_bad - theirs_bad <= 0.02 + 2 * error
-        equal = sum(
-            SecureKMeans(k, random_state=seed).fit(rows).inertia_ == mine[seed] for seed in range(given.secure)
-        )
+        equal = sum(SecureKMeans(k, random_state=seed).fit(rows).inertia_ == mine[seed] for seed in range(given.secure))
         print(
             f"| {name} | {rows.shape[0]:,} x {rows.shape[1]}, {k} | {ours_bad:.1%}, scikit-learn {theirs_bad:.1%}"
             f"{'' if fine else ' (worse)'} | {mine.max() / best:.3f}, {other.max() / best:.3f} | {equal} of "

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.errors import ProtocolError
-from coterie.sharing import Secret
+from coterie.sharing import Secret, Shared
 
 __all__ = ["STEPS", "Labels", "Resident", "Table", "block_step", "cut", "labels_of", "step_name", "table_of"]
 
@@ -65,12 +65,13 @@ class Resident:
 
 
 class Table(Secret):
-    """The rows of all (n, d), in blocks."""
+    """The rows of all (n, d), in blocks. `rough`: weights of columns under which the rows' squares are kept."""
 
-    __slots__ = ("_labelled", "blocks", "shape")
+    __slots__ = ("_labelled", "blocks", "rough", "shape")
 
     def __init__(self, shape: tuple[int, ...], blocks: Sequence[Resident]) -> None:
         self.shape, self.blocks = shape, blocks
+        self.rough: Shared | None = None
         self._labelled = 0
 
     def name_labels(self) -> str:

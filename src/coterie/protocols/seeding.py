@@ -19,7 +19,7 @@ from coterie.protocols.scaling import Scaling, weighed_scores
 from coterie.sharing import Shared, concatenate, stack, total
 from coterie.transport import metered
 
-__all__ = ["Seeding"]
+__all__ = ["Seeding", "row_distances"]
 
 
 class Seeding(Scaling):
@@ -47,9 +47,7 @@ class Seeding(Scaling):
         sampling = Sampling.of(self.problem)
         for block in rows.blocks:
             block.groups = sampling.count_groups(block.rows)
-        if weights is not None:
-            weights = self._floor(weights, sampling.weight_shift)
-            self.weigh_squares(rows, weights, sampling)
+        weights = self.rough_weights(rows, weights, sampling)
         centers, at = [self.pick(rows, [first])], [self.public(np.array([first]))]
         mass = self._mass(sampling, self.measure(rows, centers[0], sampling, weights))[0]
         for j, pairs in enumerate(numbers):
@@ -65,8 +63,13 @@ class Seeding(Scaling):
             mass = chosen[0, d + 1 :]
         return concatenate(centers), concatenate(at)
 
-    def _floor(self, x: Shared, g: int) -> Shared:
-        return self.truncate(x - (1 << g >> 1), g)
+    def rough_weights(self, rows: Table, weights: Shared | None, sampling: Sampling) -> Shared | None:
+        """Weights (1, d) for distances that fit, rounded down; and the rows' squares under them, once for a table."""
+        if weights is not None and rows.rough is None:
+            g = sampling.weight_shift
+            rows.rough = self.truncate(weights - (1 << g >> 1), g)
+            self.weigh_squares(rows, rows.rough)
+        return rows.rough
 
     def _mass(self, sampling: Sampling, sums: Shared) -> Shared:
         """Of the groups (any, G), from the sums of their distances: rounded to fit, and never 0."""
@@ -107,7 +110,7 @@ class Seeding(Scaling):
 
     # -- for every row: what a family may do faster --------------------------------------------------------
 
-    def weigh_squares(self, rows: Table, weights: Shared, sampling: Sampling) -> None:  # noqa: ARG002
+    def weigh_squares(self, rows: Table, weights: Shared) -> None:
         """Keep the weighted squares |x|^2 of all rows with the blocks."""
         self.on_blocks(weigh_rows, rows.blocks, weights)()
 
@@ -154,7 +157,7 @@ def weigh_rows(family: Any, block: Resident, weights: Shared) -> None:
 def measure_rows(
     family: Any, block: Resident, sampling: Sampling, center: Shared, weighed: Shared | None, squares: Shared | None
 ) -> Shared:
-    block.held["nearest"] = nearest = _distances(family, block, center, weighed, squares)
+    block.held["nearest"] = nearest = row_distances(family, block, center, weighed, squares)
     return by_group(block, nearest, sampling)
 
 
@@ -162,14 +165,16 @@ def measure_rows(
 def consider_rows(
     family: Any, block: Resident, sampling: Sampling, candidates: Shared, weighed: Shared | None, squares: Shared | None
 ) -> Shared:
-    distances = _distances(family, block, candidates, weighed, squares)
+    distances = row_distances(family, block, candidates, weighed, squares)
     nearest = concatenate([block.held["nearest"]] * candidates.shape[0])
     closer = family.is_negative(distances - nearest)
     block.held["candidates"] = least = family.select(closer, nearest, distances)
     return by_group(block, least, sampling)
 
 
-def _distances(family: Any, block: Resident, centers: Shared, weighed: Shared | None, squares: Shared | None) -> Shared:
+def row_distances(
+    family: Any, block: Resident, centers: Shared, weighed: Shared | None, squares: Shared | None
+) -> Shared:
     """The squared distances of a block's rows to each centre (L, rows)."""
     if weighed is None or squares is None:
         distances: Shared = family.mat_dist(block.held["rows"], centers).transpose()

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from coterie.errors import ProtocolError
 from coterie.protocols.blocks import STEPS, Labels, Resident, Table, block_step, cut, labels_of, step_name, table_of
 from coterie.protocols.interface import Holding, Ints, RowSets
+from coterie.protocols.measures import Measures
 from coterie.protocols.numerics import QUOTIENT_BITS, reciprocals
 from coterie.protocols.scaling import weighed_scores
-from coterie.protocols.seeding import Seeding
 from coterie.sharing import Secret, Shared, concatenate, shared, stack, total
 from coterie.transport import metered
 
@@ -26,7 +26,7 @@ Given = ParamSpec("Given")
 Brought = TypeVar("Brought")
 
 
-class Family(Seeding):
+class Family(Measures):
     """Shapes: n rows, d columns, k clusters. Rows and labels may be of a family's own kind; all else is `Shared`."""
 
     def on_blocks(

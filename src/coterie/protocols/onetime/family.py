@@ -32,6 +32,7 @@ from coterie.protocols.onetime.seeding import (
     distance_width,
     keep_cells,
     measure_cells,
+    reach_cells,
     spread_cells,
     weigh_cells,
 )
@@ -268,10 +269,20 @@ class OneTime(AdditiveWords):
             weigh_centers(self.me, centers, weights)
         return mask_of(centers, weights is not None)
 
-    def weigh_squares(self, rows: Table, weights: Shared, sampling: Sampling) -> None:
-        table = own_table(rows)
+    def weigh_squares(self, rows: Table, weights: Shared) -> None:
         number = self.me.streams.new_value()
-        self.on_blocks(weigh_cells, table.blocks, number, self._mask(weights, None), sampling)()
+        self.on_blocks(weigh_cells, own_table(rows).blocks, number, self._mask(weights, None))()
+
+    def _levels(
+        self,
+        rows: Table,
+        labels: Labels,
+        centers: Shared,
+        weights: Shared | None,
+        sampling: Sampling,
+        copies: Ints | None,
+    ) -> list[Shared]:
+        return self.on_blocks(reach_cells, rows.blocks, labels.name, sampling, copies, self._mask(centers, weights))()
 
     def measure(self, rows: Table, center: Shared, sampling: Sampling, weights: Shared | None = None) -> Shared:
         return self._by_group(measure_cells, rows, sampling, self._mask(center, weights))

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from coterie.protocols.blocks import block_step
+from coterie.protocols.interface import Ints
+from coterie.protocols.onetime.bits import unpack_rows
 from coterie.protocols.onetime.centers import CenterMask
 from coterie.protocols.onetime.kernels import spread
 from coterie.protocols.onetime.labelling import compared_width, select_words
@@ -25,7 +27,15 @@ from coterie.transport import metered
 if TYPE_CHECKING:
     from coterie.protocols.onetime.family import OneTime
 
-__all__ = ["consider_cells", "distance_width", "keep_cells", "measure_cells", "spread_cells", "weigh_cells"]
+__all__ = [
+    "consider_cells",
+    "distance_width",
+    "keep_cells",
+    "measure_cells",
+    "reach_cells",
+    "spread_cells",
+    "weigh_cells",
+]
 
 
 def distance_width(sampling: Sampling) -> int:
@@ -36,7 +46,7 @@ def distance_width(sampling: Sampling) -> int:
 @block_step
 def measure_cells(family: OneTime, block: Block, sampling: Sampling, mask: CenterMask) -> Shared:
     """D, the distances to the first centre; their sums by group (1, groups of this block)."""
-    block.held["nearest"] = _distances(family, block, mask, sampling)
+    block.held["nearest"] = _distances(family, block, mask, distance_width(sampling))
     return _by_group(family, block, block.held["nearest"], sampling)
 
 
@@ -47,7 +57,7 @@ def consider_cells(family: OneTime, block: Block, sampling: Sampling, mask: Cent
     <dist < D> at the width of scores, then that bit times dist - D, modulo 2^v.
     """
     me, v, count = family.me, distance_width(sampling), len(mask.b)
-    distances, nodes = _distances(family, block, mask, sampling), None
+    distances, nodes = _distances(family, block, mask, v), None
     first, others = np.zeros(count, np.int64), np.arange(1, count + 1)
     if not me.deals:
         nodes = np.concatenate([block.held["nearest"], distances])
@@ -57,9 +67,9 @@ def consider_cells(family: OneTime, block: Block, sampling: Sampling, mask: Cent
     return _by_group(family, block, left, sampling)
 
 
-def _distances(family: OneTime, block: Block, mask: CenterMask, sampling: Sampling) -> Bulk:
-    """[|x_i - c_j|^2] (L, numbers) modulo 2^v: scores and squares."""
-    scores = block_scores(family.me, block, mask, distance_width(sampling))
+def _distances(family: OneTime, block: Block, mask: CenterMask, width: int) -> Bulk:
+    """[|x_i - c_j|^2] (L, numbers) modulo 2^width: scores and squares."""
+    scores = block_scores(family.me, block, mask, width)
     if scores is None:
         return np.empty((len(mask.b), 0), np.uint64)
     own = block.held["x"]
@@ -71,7 +81,7 @@ def _distances(family: OneTime, block: Block, mask: CenterMask, sampling: Sampli
 
 
 @block_step
-def weigh_cells(family: OneTime, block: Block, number: int, mask: CenterMask, sampling: Sampling) -> None:
+def weigh_cells(family: OneTime, block: Block, number: int, mask: CenterMask) -> None:
     """[|x_i|^2], weighted: the squares of cells enter as the cells did, under masks of their own, and are multiplied
     with the weights."""
     me, holding = family.me, block.held["table"][1]
@@ -80,7 +90,7 @@ def weigh_cells(family: OneTime, block: Block, number: int, mask: CenterMask, sa
     e = enter_masked(me, squares, own * own, number, holding)
     squares.held |= {"table": (number, holding), "e": e, "x": own * own}
     alone = replace(mask, squares=np.zeros(1, np.uint64))
-    found = block_scores(me, squares, alone, distance_width(sampling), np.uint64(1))
+    found = block_scores(me, squares, alone, 64, np.uint64(1))
     if found is not None:
         block.held["squares"] = found[0]
 
@@ -91,6 +101,20 @@ def _by_group(family: OneTime, block: Block, values: Bulk, sampling: Sampling) -
     if me.deals:
         return me.hollow(ring, (len(values), len(groups)))
     return me.shared(ring, values[:, : len(block.rows)]).placed(at, len(groups))
+
+
+@block_step
+def reach_cells(
+    family: OneTime, block: Block, name: str, sampling: Sampling, copies: Ints | None, mask: CenterMask
+) -> Shared:
+    """How many levels of the silhouette the rows of this block reach (1,)."""
+    me, (k, count) = family.me, (len(mask.b), len(block.rows))
+    found = _distances(family, block, mask, 64)
+    distances, hot = me.hollow(family.ring, (k, count)), me.hollow(family.bits, (k, count))
+    if not me.deals:
+        distances = me.shared(family.ring, found[:, :count])
+        hot = me.shared(family.bits, unpack_rows(block.held[name].bits, count))
+    return family.levels_of(family.to_words(hot), distances, sampling, copies)
 
 
 @declared
