@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from coterie.clustering import Outcome, Task, put_together
+from coterie.clustering import QUALITY, Outcome, Task, put_together
 from coterie.clustering.nearest import nearest_open
 from coterie.data import Blocks, gather, split
 from coterie.errors import InputError, ProtocolError
@@ -97,6 +97,9 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         centres are rounded so that they tell no cluster's size.
     sizes : {"secret", "rounded"}, default="secret"
         With a least size above 1: whether sizes of open clusters are opened, rounded to multiples of the least size.
+    quality : sequence of {"inertia", "silhouette", "calinski-harabasz"}, default=all three
+        What is opened at the end of how good the clusters are. "calinski-harabasz" takes the inertia, and the inertia
+        that a single cluster would have; "silhouette" is simplified (distances to centres), each row's to an eighth.
     fractional_bits : "auto" or int, default="auto"
         The precision of fixed point.
     plan : "auto" or dict, default="auto"
@@ -112,6 +115,8 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     labels_ : array of shape (n_samples,)
         Labels for the final centres.
     inertia_ : float
+    silhouette_, calinski_harabasz_ : float
+        NaN where they are not opened, or not defined.
     n_iter_ : int
         With restarts, the most iterations that one of them took: which of them won stays secret.
     init_rows_ : array of shape (n_clusters,), or (n_init, n_clusters) with restarts
@@ -152,6 +157,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         contribution: str = "least",
         resolution: Any = None,
         sizes: str = "secret",
+        quality: Any = QUALITY,
         fractional_bits: Any = "auto",
         plan: Any = "auto",
         transport: str = "memory",
@@ -177,6 +183,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         self.contribution = contribution
         self.resolution = resolution
         self.sizes = sizes
+        self.quality = quality
         self.fractional_bits = fractional_bits
         self.plan = plan
         self.transport = transport
@@ -254,7 +261,9 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             self.counts_ = whole.counts
         if whole.start_rows:
             self.init_rows_ = np.array(whole.start_rows[0] if task.restarts == 1 else whole.start_rows)
-        self.inertia_ = math.nan if whole.inertia is None else whole.inertia
+        opened = task.clusters - int(self._closed.sum())
+        told = (whole.inertia, whole.silhouette, whole.calinski_harabasz(task.layout.n, opened))
+        self.inertia_, self.silhouette_, self.calinski_harabasz_ = (math.nan if v is None else v for v in told)
         self.n_iter_ = whole.n_iter
         self._n_features_out = task.clusters
         self.disclosures_ = disclosed + _agreed_log(outcomes)

@@ -77,6 +77,8 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     contribution: str = "least"
     coalition: int = 1
     sizes: str = "secret"
+    quality: tuple[str, ...] = ("inertia", "silhouette", "calinski-harabasz")
+    clusters: int = 2
     columns: tuple[str, ...] = ()
     rounded: tuple[str, ...] = ()
     scale: str = "none"
@@ -96,6 +98,18 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     def by_rows(self) -> bool:
         """Do rows come from several parties, so that what each contributes can be counted?"""
         return self.partition != "vertical"
+
+    @property
+    def tells_inertia(self) -> bool:
+        return "inertia" in self.quality or self.tells_scatter
+
+    @property
+    def tells_scatter(self) -> bool:
+        return "calinski-harabasz" in self.quality
+
+    @property
+    def tells_silhouette(self) -> bool:
+        return "silhouette" in self.quality and self.clusters > 1
 
     @property
     def weighted(self) -> bool:
@@ -155,6 +169,8 @@ WHAT = {
     "sizes": "the sizes of the open clusters, to the nearest multiple of the least size",
     "capped columns": "one bit a column: whether it varies too little for its range, and so weighs less than it should",
     "scales": "the standard deviation of each column over all parties' rows",
+    "scatter": "the inertia of a single cluster, one number: the squared distances of all rows to their mean, added up",
+    "silhouette": "the mean silhouette of all rows, to an eighth each, one number",
     "inertia": "the inertia, one number: the squared distances of all rows to their centres, added up",
 }
 MOMENTS = {"before": "before the run", "start": "at each start", "iteration": "in each iteration", "end": "at the end"}
@@ -212,8 +228,16 @@ ITEMS: tuple[Item, ...] = (
          only={**FIT, "weighted": True, "scales": "revealed", "centers": "revealed"}, precision="12 bits",
          sentence="The standard deviation of each column over all parties' rows, to 12 bits: with it, new rows can be "
          "labelled at home."),
-    Item(what="inertia", when="end", to=("owners",), only=FIT, precision=f"{STEP} or shared centres",
+    Item(what="inertia", when="end", to=("owners",), only={**FIT, "tells_inertia": True},
+         precision=f"{STEP} or shared centres",
          sentence="The inertia, one number{coarse}: the squared distances of all rows to their centres, added up."),
+    Item(what="scatter", when="end", to=("owners",), only={**FIT, "tells_scatter": True}, precision=STEP,
+         sentence="The inertia that a single cluster would have, one number{coarse}: the squared distances of all rows "
+         "to their mean, added up."),
+    Item(what="silhouette", when="end", to=("owners",), only={**FIT, "tells_silhouette": True},
+         precision="each row's to an eighth",
+         sentence="The mean silhouette of all rows, one number, each row's to an eighth: how much closer rows are to "
+         "their own centre than to the next."),
     Item(what="share of the centres", kind="kept", when="end", to=("servers",), only={**FIT, "centers": "shared"},
          sentence="No centres: it keeps a share of them, with which new rows can be labelled together."),
     Item(what="table", kind="public", when="before", to=EVERYBODY,

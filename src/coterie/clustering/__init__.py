@@ -11,9 +11,10 @@ from coterie.clustering.making import (
     stays_inside,
 )
 from coterie.clustering.program import fit, predict
-from coterie.clustering.task import SEED_BYTES, Contribution, Outcome, Point, Task, Watch, distinct_rows
+from coterie.clustering.task import QUALITY, SEED_BYTES, Contribution, Outcome, Point, Task, Watch, distinct_rows
 
 __all__ = [
+    "QUALITY",
     "SEED_BYTES",
     "Contribution",
     "Layout",

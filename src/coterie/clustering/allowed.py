@@ -31,6 +31,8 @@ def terms_of(task: Task, doing: Literal["fit", "predict"] = "fit") -> Terms:
         contribution=task.contribution,
         coalition=task.coalition,
         sizes=task.sizes,
+        quality=task.quality,
+        clusters=task.clusters,
         columns=names,
         rounded=tuple(name for name, shift in zip(names, task.grid, strict=False) if shift),
         scale="standard" if task.metric is not None else "none",

@@ -163,6 +163,8 @@ def put_together(task: Task, outcomes: Sequence[Outcome]) -> Outcome:
         labels=labels,
         counts=first.counts,
         inertia=first.inertia,
+        silhouette=first.silhouette,
+        scatter=first.scatter,
         suppressed=first.suppressed,
         sizes=first.sizes,
         scales=first.scales,

@@ -20,7 +20,9 @@ from coterie.clustering.spread import Spread
 from coterie.clustering.task import Outcome, Task
 from coterie.errors import ProtocolError
 from coterie.protocols import Family
+from coterie.protocols.blocks import labels_of, table_of
 from coterie.protocols.interface import Ints, Part
+from coterie.protocols.measures import LEVELS
 from coterie.sharing import Secret, Shared, open_wide
 
 __all__ = ["Found", "Results", "called", "open_centers", "open_first", "open_labels"]
@@ -73,8 +75,54 @@ class Results:
         open_labels(family, task, labels, names, out)
         if self.rules is not None and task.sizes == "rounded":
             self._open_sizes(labels, self.rules, slots, out)
-        self._open_inertia(labels, centers, out)
+        if task.quality:
+            self._open_quality(labels, centers, out)
         return out
+
+    def _open_quality(self, labels: Secret, centers: Shared, out: Outcome) -> None:
+        """How good the open clusters are: the inertia, the scatter that it is compared with, the silhouette."""
+        quality = self.task.quality
+        if "inertia" in quality or "calinski-harabasz" in quality:
+            self._open_inertia(labels, centers, out)
+        if "calinski-harabasz" in quality:
+            self._open_scatter(out)
+        if "silhouette" in quality and self.k > 1:
+            self._open_silhouette(labels, centers, out)
+
+    def _open_scatter(self, out: Outcome) -> None:
+        """The inertia of a single cluster, as precisely as that of several."""
+        family, spread = self.family, self.spread
+        assert spread.scatter is not None
+        if spread.weights is not None:
+            total = family.truncate(family.weighted_total(spread.scatter, spread.weights), self._rough)
+        else:
+            shift = inertia_shift(family.problem, self.task.grid)
+            total = family.truncate(spread.scatter, shift).reshape(1, self.d).sum(1)
+        opened = family.open(total, self.me.world.owners, "scatter", RESULT)
+        if opened is not None and not out.all_closed:
+            out.scatter = self._in_units(int(opened[0]))
+
+    @property
+    def _rough(self) -> int:
+        """How many more low bits a weighted total drops where output rules hold."""
+        return weighted_inertia_shift(self.family.problem) if self.rules is not None else 0
+
+    def _in_units(self, opened: int) -> float:
+        """An opened total of squared distances, in (scaled) data units."""
+        problem, metric = self.family.problem, self.task.metric
+        if metric is None:
+            return self.task.encoding.squared(opened, inertia_shift(problem, self.task.grid))
+        shift = self._rough + problem.weighted_shift - metric.scale(self.n, max(problem.half))
+        return math.ldexp(opened * self.n, shift)
+
+    def _open_silhouette(self, labels: Secret, centers: Shared, out: Outcome) -> None:
+        """The mean of all rows', to a number of levels; nothing where a single cluster is open."""
+        count = out.open_clusters(self.k)
+        copies = (np.arange(self.k) >= count).astype(np.int64) if self.rules is not None else None
+        reached = self.family.silhouette(table_of(self.rows), labels_of(labels), centers, self.spread.weights, copies)
+        opened = self.family.open(reached, self.me.world.owners, "silhouette", RESULT)
+        if opened is not None and count > 1:
+            out.silhouette = int(opened[0]) / (LEVELS * self.n)
 
     def _closed(self, found: Found, rules: Rules, out: Outcome) -> tuple[Shared, list[int]]:
         """Round the centres, find out which clusters stay closed, and put a copy of an open centre in the place of each
@@ -144,7 +192,7 @@ class Results:
             rounded = family.truncate(objective + self._shifted(squares, fine), shift - fine)
         opened = family.open(rounded, self.me.world.owners, "inertia", RESULT)
         if opened is not None and not out.all_closed:
-            out.inertia = task.encoding.squared(int(opened[0]), shift)
+            out.inertia = self._in_units(int(opened[0]))
 
     def _open_weighted_inertia(self, spread: Spread, labels: Secret, centers: Shared, out: Outcome) -> None:
         """As `_open_inertia`, column by column, and then weighted; in units of standardised data."""
@@ -160,13 +208,9 @@ class Results:
             sums, counts = family.sums(self.rows, labels)
             within = family.scatter_within(sums, counts, centers, spread.squares)
             weighted = family.weighted_total(within * known, spread.weights)
-        rough = weighted_inertia_shift(family.problem) if self.rules is not None else 0
-        opened = family.open(family.truncate(weighted, rough), self.me.world.owners, "inertia", RESULT)
+        opened = family.open(family.truncate(weighted, self._rough), self.me.world.owners, "inertia", RESULT)
         if opened is not None and known:
-            assert task.metric is not None
-            scale = task.metric.scale(self.n, max(family.problem.half))
-            shift = rough + family.problem.weighted_shift - scale
-            out.inertia = math.ldexp(int(opened[0]) * self.n, shift)
+            out.inertia = self._in_units(int(opened[0]))
 
     def _shifted(self, parts: list[int], shift: int) -> Shared:
         """The sums (m,) of what the parties hold, in multiples of 2^shift, rounded to the nearest."""

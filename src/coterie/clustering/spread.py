@@ -15,11 +15,13 @@ __all__ = ["Spread", "measure_spread"]
 
 
 class Spread(NamedTuple):
-    """`tolerated` (1,): the total squared movement at which to stop. Where columns are standardised, `weights` (1, d)
-    of their squared distances, `capped` (d,): 1 where a column varies too little for the weight it should have, and
-    `squares` (d,), the sums of all rows' squares."""
+    """`tolerated` (1,): the total squared movement at which to stop. `scatter` (d,): in each column the sum of squared
+    distances to the mean, where it is needed. Where columns are standardised, `weights` (1, d) of their squared
+    distances, `capped` (d,): 1 where a column varies too little for the weight it should have, and `squares` (d,), the
+    sums of all rows' squares."""
 
     tolerated: Shared
+    scatter: Shared | None = None
     weights: Shared | None = None
     capped: Shared | None = None
     squares: Shared | None = None
@@ -30,7 +32,8 @@ def measure_spread(family: Family, task: Task, own: Ints | None) -> Spread:
     if task.metric is not None:
         scatter, squares = family.scatter(own)
         weights, capped = family.column_weights(scatter)
-        return Spread(family.public(np.array([task.threshold])), weights, capped, squares)
-    if task.tol == 0:
+        return Spread(family.public(np.array([task.threshold])), scatter, weights, capped, squares)
+    if task.tol == 0 and "calinski-harabasz" not in task.quality:
         return Spread(family.public(np.zeros(1, np.int64)))
-    return Spread(family.tolerated(family.scatter(own)[0], task.tol))
+    scatter, _ = family.scatter(own)
+    return Spread(family.tolerated(scatter, task.tol), scatter)

@@ -18,7 +18,7 @@ from coterie.ring import FixedPoint
 from coterie.sharing import Disclosure, Secret
 from coterie.transport import Traffic
 
-__all__ = ["SEED_BYTES", "Contribution", "Outcome", "Point", "Task", "Watch", "distinct_rows"]
+__all__ = ["QUALITY", "SEED_BYTES", "Contribution", "Outcome", "Point", "Task", "Watch", "distinct_rows"]
 
 #: Of a public seed for k-means++.
 SEED_BYTES = 16
@@ -29,6 +29,11 @@ SEED_BYTES = 16
 Contribution = Literal["least", "none-or-least", "off"]
 
 
+#: What is told of how good clusters are.
+Quality = Literal["inertia", "silhouette", "calinski-harabasz"]
+QUALITY: tuple[Quality, ...] = ("inertia", "silhouette", "calinski-harabasz")
+
+
 class Task(msgspec.Struct, frozen=True):
     """Public, and the same at every role. `starts`: per restart the k row numbers that the centres start from.
     `seeds`: per restart a public seed of k-means++, which draws them in secret. Both are empty where `centers_given`
@@ -36,7 +41,8 @@ class Task(msgspec.Struct, frozen=True):
     `least`, `contribution`, `coalition`: what a cluster must pass to be opened (`rules.py`); of one that does not
     nothing is opened, and its rows are labelled by the nearest open centre. `metric`: columns are weighted by their
     spread, which is opened or not as `scales` says. `grid`: per column, to which power of two opened centres are
-    rounded. `sizes`: whether rounded sizes of open clusters are opened."""
+    rounded. `sizes`: whether rounded sizes of open clusters are opened. `quality`: what is told of how good clusters
+    are."""
 
     protocol: str
     clusters: int
@@ -57,6 +63,7 @@ class Task(msgspec.Struct, frozen=True):
     scales: Literal["revealed", "secret"] = "revealed"
     grid: tuple[int, ...] = ()
     sizes: Literal["secret", "rounded"] = "secret"
+    quality: tuple[Quality, ...] = QUALITY
     block_rows: int = 1 << 14
     lanes: int = 0
     schedule: tuple[int, ...] = ()
@@ -119,6 +126,8 @@ class Outcome(msgspec.Struct):
     labels: Ints | None = None
     counts: Ints | None = None
     inertia: float | None = None
+    silhouette: float | None = None
+    scatter: float | None = None
     kept: dict[str, Secret] = {}
     disclosures: list[Disclosure] = []
     traffic: Traffic | None = None
@@ -127,6 +136,12 @@ class Outcome(msgspec.Struct):
     scales: Ints | None = None
     capped: NDArray[np.bool_] | None = None
     start_rows: list[list[int]] = []
+
+    def calinski_harabasz(self, rows: int, clusters: int) -> float | None:
+        """How far the centres lie apart, by how far rows lie from them; for so many open clusters."""
+        if self.scatter is None or self.inertia is None or not 1 < clusters < rows or self.inertia <= 0:
+            return None
+        return (self.scatter - self.inertia) / (clusters - 1) / (self.inertia / (rows - clusters))
 
     @property
     def all_closed(self) -> bool:

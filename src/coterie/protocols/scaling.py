@@ -85,7 +85,7 @@ class Scaling(Primitives):
         """[the total squared movement at which to stop] (1,): the mean variance of the columns times `tol`."""
         problem = self.problem
         shift, factor, g = relative_tolerance(problem.rows, problem.half, tol)
-        total = self.truncate(scatter.reshape(1, scatter.size).sum(1), shift)
+        total = self.truncate(scatter, shift).reshape(1, scatter.size).sum(1)
         return self.truncate(total * factor, g)
 
 
