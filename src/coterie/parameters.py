@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from coterie.clustering import (
+    QUALITY,
     SEED_BYTES,
     Task,
     at_home,
@@ -134,6 +135,7 @@ def prepare_fit(model: SecureKMeans, table: Blocks, names: Sequence[str] | None 
         least=int(model.least_cluster_size),
         contribution=model.contribution,
         sizes=model.sizes,
+        quality=_check_quality(model.quality),
     )
     task = planned(task, len(table.blocks), model.plan)
     return Prepared(task, encode_blocks(task, table), disclosed)
@@ -156,6 +158,12 @@ def warn_of_one_column(model: SecureKMeans, table: Blocks, columns: Sequence[str
                 'nearly alone which are close; use scale="standard" to let columns count alike',
                 stacklevel=4,
             )
+
+
+def _check_quality(wanted: Any) -> tuple[str, ...]:
+    if isinstance(wanted, str) or not isinstance(wanted, Sequence) or any(one not in QUALITY for one in wanted):
+        raise InputError(f"quality must be a sequence of {', '.join(map(repr, QUALITY))}, not {wanted!r}")
+    return tuple(one for one in QUALITY if one in wanted)
 
 
 def _check_weights(wanted: Any, columns: Sequence[str]) -> tuple[float, ...]:
