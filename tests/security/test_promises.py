@@ -82,7 +82,7 @@ import sys
 import numpy as np
 from coterie.errors import MaterialReused, ProtocolError
 from coterie.runtime.threads import run_threads
-from coterie.protocols.steps import stop_bit
+from coterie.protocols.steps import clear_bits
 from coterie.protocols.onetime.centers import mask_of
 from coterie.randomness import Masked, Material
 from coterie.randomness.material import Elements, Packed
@@ -136,8 +136,8 @@ def role(me):
     me.streams.begin(1)
     refuses(MaterialReused, "a phase is entered once", lambda: me.streams.begin(1))
     refuses(ProtocolError, "centres are masked first", lambda: mask_of(x))
-    refuses(ProtocolError, "a stop bit is there", lambda: stop_bit(None))
-    refuses(ProtocolError, "a stop bit is one bit", lambda: stop_bit(np.array([2])))
+    refuses(ProtocolError, "a stop bit is there", lambda: clear_bits(None, 1))
+    refuses(ProtocolError, "a stop bit is one bit", lambda: clear_bits(np.array([2]), 1))
     refuses(TypeError, "a secret has no bool", lambda: bool(x))
     me.begin_protocol(frozenset({"note"}))
     refuses(ProtocolError, "no letter during a protocol", lambda: me.channel.post(0, b"x"))

@@ -115,10 +115,12 @@ class Family(Measures):
 
     def one_hot_least(self, m: Shared) -> Shared:
         """Bits (n, k), k > 1: which entry of each row of [M] (n, k) is least, the first of them if several are."""
-        k = m.shape[1]
-        pairs = [(j, l) for j in range(k) for l in range(j + 1, k)]
-        first, second = (list(side) for side in zip(*pairs, strict=True))
-        b = 1 - self.is_negative(m[:, second] - m[:, first])
+        first, second = (list(side) for side in zip(*pairs_of(m.shape[1]), strict=True))
+        return self.winner(1 - self.is_negative(m[:, second] - m[:, first]), m.shape[1])
+
+    def winner(self, b: Shared, k: int) -> Shared:
+        """Bits (n, k): which of k wins against all others, from bits (n, pairs): does the first of a pair win?"""
+        pairs = pairs_of(k)
         closer = dict(zip(pairs, range(len(pairs)), strict=True))
         factors = stack(
             [
@@ -315,7 +317,11 @@ class Family(Measures):
 
     def open_stop_bit(self, movement: Shared, threshold: int, reason: str) -> bool:
         """Is the movement at most the threshold? Opened to everybody, a dealer included."""
-        return stop_bit(self.open(self.at_most(movement, threshold), self.me.world.ranks, "stop bit", reason))
+        return self.open_to_all(self.at_most(movement, threshold), "stop bit", reason)[0]
+
+    def open_to_all(self, bits: Shared, what: str, reason: str) -> list[bool]:
+        """Bits (m,) that everybody must know, a dealer included."""
+        return clear_bits(self.open(bits, self.me.world.ranks, what, reason), bits.size)
 
 
 # -- on a block of rows ----------------------------------------------------------------------------------
@@ -381,6 +387,10 @@ def sum_rows(family: Family, block: Resident, name: str) -> tuple[Shared, Shared
     return family.matrix_product(one_hot.transpose(), block.held["rows"]), one_hot.sum(0)
 
 
+def pairs_of(k: int) -> list[tuple[int, int]]:
+    return [(j, l) for j in range(k) for l in range(j + 1, k)]
+
+
 def _check_table(rows: Secret, labels: Secret) -> None:
     if labels_of(labels).table is not rows:
         raise ProtocolError("the labels are those of another table")
@@ -391,8 +401,8 @@ def _repeated(value: Shared, times: int) -> Shared:
     return concatenate([value[:, None]] * times, axis=1).reshape(value.size * times)
 
 
-def stop_bit(bit: NDArray[Any] | None) -> bool:
-    """The stop bit as it was opened. Nobody goes on without one, or with anything but one bit."""
-    if bit is None or bit.size != 1 or int(bit.flat[0]) not in (0, 1):
-        raise ProtocolError("the stop bit was opened to this role, and is not there or not one bit")
-    return bool(bit.flat[0])
+def clear_bits(opened: NDArray[Any] | None, count: int) -> list[bool]:
+    """Bits as they were opened. Nobody goes on without them, or with anything but bits."""
+    if opened is None or opened.size != count or not np.isin(opened, (0, 1)).all():
+        raise ProtocolError(f"what was opened to this role is not there or not {count} bits")
+    return [bool(bit) for bit in opened.flat]

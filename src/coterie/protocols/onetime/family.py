@@ -46,7 +46,7 @@ from coterie.protocols.onetime.table import (
     words_of_bits,
 )
 from coterie.protocols.sampling import Sampling
-from coterie.protocols.steps import stop_bit
+from coterie.protocols.steps import clear_bits
 from coterie.protocols.words import AdditiveWords
 from coterie.ring import Bulk, Words
 from coterie.sharing import Secret, Shared, concatenate, permit, shared, tell_dealer
@@ -393,9 +393,10 @@ class OneTime(AdditiveWords):
             rows = -(-rows // 4)
         return 1 - self._unpacked(x, (into,))
 
-    def open_stop_bit(self, movement: Shared, threshold: int, reason: str) -> bool:
-        """The bit is opened among the players; P1 tells the dealer, who receives no array."""
-        me, bit = self.me, self.at_most(movement, threshold)
-        permit(me, "stop bit", me.world.ranks, reason)
-        (opened,) = self.bring_together(bit, [Part(..., me.world.servers)], "stop bit")
-        return tell_dealer(me, None if me.deals else stop_bit(opened))
+    def open_to_all(self, bits: Shared, what: str, reason: str) -> list[bool]:
+        """The bits are opened among the players; P1 tells the dealer, who receives no array."""
+        me = self.me
+        permit(me, what, me.world.ranks, reason)
+        (opened,) = self.bring_together(bits, [Part(..., me.world.servers)], what)
+        known: list[bool | None] = [None] * bits.size if me.deals else [*clear_bits(opened, bits.size)]
+        return [tell_dealer(me, bit) for bit in known]
