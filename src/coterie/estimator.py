@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,21 +10,15 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from coterie.clustering import QUALITY, Outcome, Task, put_together
+from coterie.clustering import QUALITY, Outcome, put_together
 from coterie.clustering.nearest import nearest_open
 from coterie.data import Blocks, gather, split
 from coterie.errors import InputError, ProtocolError
-from coterie.parameters import (
-    check_parameters,
-    check_whole_number,
-    name_parties,
-    prepare_fit,
-    warn_of_one_column,
-)
+from coterie.notices import warn_of_one_column, warn_of_result
+from coterie.parameters import check_choices, check_parameters, check_whole_number, name_parties, prepare_fit
 from coterie.prediction import check_like_the_fit, prediction_jobs
 from coterie.protocols import FAMILIES
 from coterie.runtime.job import Job, Kept, Report, do
@@ -45,8 +38,12 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        k.
+    n_clusters : int or several, such as range(2, 11), default=8
+        k; of several the best by `choose` is opened, and of the others nothing but, with `measures="revealed"`, that.
+    choose : {"calinski-harabasz", "silhouette"}, default="calinski-harabasz"
+        By what the best of several numbers of clusters is chosen.
+    measures : {"revealed", "secret"}, default="revealed"
+        Whether what each of them comes to is opened, or nothing but which is chosen.
     partition : {"horizontal", "vertical", "mixed"}, default="horizontal"
         How the data lie: rows per party, columns per party, or a patchwork of cells.
     n_parties : int, default=2
@@ -115,6 +112,10 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     labels_ : array of shape (n_samples,)
         Labels for the final centres.
     inertia_ : float
+    n_clusters_ : int
+        The number of clusters that was chosen.
+    k_measures_ : dict of int to float
+        What each of several numbers of clusters comes to; empty, if that is not opened.
     silhouette_, calinski_harabasz_ : float
         NaN where they are not opened, or not defined.
     n_iter_ : int
@@ -137,7 +138,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
 
     def __init__(
         self,
-        n_clusters: int = 8,
+        n_clusters: Any = 8,
         *,
         partition: str = "horizontal",
         n_parties: int = 2,
@@ -150,6 +151,8 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         max_iter: int = 300,
         tol: float = 1e-4,
         bounds: Any = "auto",
+        choose: str = "calinski-harabasz",
+        measures: str = "revealed",
         scale: str | None = None,
         scales: str = "revealed",
         column_weights: Any = None,
@@ -176,6 +179,8 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         self.max_iter = max_iter
         self.tol = tol
         self.bounds = bounds
+        self.choose = choose
+        self.measures = measures
         self.scale = scale
         self.scales = scales
         self.column_weights = column_weights
@@ -197,7 +202,11 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         parties = check_whole_number("n_parties", self.n_parties, 2)
         blocks = split(x, self.partition, parties)  # type: ignore[arg-type]
         names = [str(name) for name in getattr(self, "feature_names_in_", [])] or None
-        init = self.init(x, self.n_clusters, check_random_state(self.random_state)) if callable(self.init) else None
+        init = (
+            self.init(x, check_choices(self.n_clusters)[-1], check_random_state(self.random_state))
+            if callable(self.init)
+            else None
+        )
         return self._fit(gather(blocks, self.partition, name_parties(parties)), names, init)  # type: ignore[arg-type]
 
     def fit_parties(self, blocks: Sequence[Any], y: Any = None) -> SecureKMeans:  # noqa: ARG002
@@ -245,7 +254,9 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         if self.centers == "revealed":
             self._whole_centers = whole.centers
             self.cluster_centers_ = task.encoding.decode(self._whole_centers)
-        self._closed = np.zeros(task.clusters, np.bool_)
+        self.n_clusters_ = whole.chosen or task.clusters
+        self.k_measures_ = dict(zip(task.choices, whole.k_measures, strict=False))
+        self._closed = np.zeros(self.n_clusters_, np.bool_)
         if whole.suppressed is not None:
             self.suppressed_ = self._closed = whole.suppressed
             if self.centers == "revealed":
@@ -261,37 +272,20 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             self.counts_ = whole.counts
         if whole.start_rows:
             self.init_rows_ = np.array(whole.start_rows[0] if task.restarts == 1 else whole.start_rows)
-        opened = task.clusters - int(self._closed.sum())
+        opened = self.n_clusters_ - int(self._closed.sum())
         told = (whole.inertia, whole.silhouette, whole.calinski_harabasz(task.layout.n, opened))
         self.inertia_, self.silhouette_, self.calinski_harabasz_ = (math.nan if v is None else v for v in told)
         self.n_iter_ = whole.n_iter
-        self._n_features_out = task.clusters
+        self._n_features_out = self.n_clusters_
         self.disclosures_ = disclosed + _agreed_log(outcomes)
         self.traffic_ = whole.traffic
-        self._warn(task)
+        warn_of_result(self, task.encoding.names)
         if self.verbose:
             print(
                 f"SecureKMeans: {self.n_iter_} iterations, inertia {self.inertia_:.6g}, "
                 f"{self.traffic_.rounds} rounds, {sum(self.traffic_.bytes_sent.values()):,} bytes"
             )
         return self
-
-    def _warn(self, task: Task) -> None:
-        """Of what the result shows, and a user may not see."""
-        found = len(np.unique(self.labels_))
-        if found < task.clusters and not self._closed.any():
-            warnings.warn(
-                f"{found} of {task.clusters} clusters have rows; the data may hold fewer distinct rows than clusters",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-        capped = [name for name, one in zip(task.encoding.names, getattr(self, "capped_", ()), strict=False) if one]
-        if capped:
-            warnings.warn(
-                f"{', '.join(capped)}: these columns vary so little, for their bounds, that they count less than they "
-                "should; use tighter bounds",
-                stacklevel=4,
-            )
 
     def predict(self, X: Any) -> NDArray[np.int32]:
         """The closest centre of each row, computed here, in the fixed point of the fit."""

@@ -79,6 +79,9 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     sizes: str = "secret"
     quality: tuple[str, ...] = ("inertia", "silhouette", "calinski-harabasz")
     clusters: int = 2
+    chooses: bool = False
+    choose: str = "calinski-harabasz"
+    measures: str = "revealed"
     columns: tuple[str, ...] = ()
     rounded: tuple[str, ...] = ()
     scale: str = "none"
@@ -101,11 +104,16 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tells_inertia(self) -> bool:
-        return "inertia" in self.quality or self.tells_scatter
+        return ("inertia" in self.quality or self.tells_scatter) and not self.told_before
 
     @property
     def tells_scatter(self) -> bool:
-        return "calinski-harabasz" in self.quality
+        return "calinski-harabasz" in self.quality and not self.told_before
+
+    @property
+    def told_before(self) -> bool:
+        """Are inertias opened of all numbers of clusters, and so none once more?"""
+        return self.chooses and self.measures == "revealed" and self.choose == "calinski-harabasz"
 
     @property
     def tells_silhouette(self) -> bool:
@@ -169,6 +177,8 @@ WHAT = {
     "sizes": "the sizes of the open clusters, to the nearest multiple of the least size",
     "capped columns": "one bit a column: whether it varies too little for its range, and so weighs less than it should",
     "scales": "the standard deviation of each column over all parties' rows",
+    "measures of k": "for each number of clusters that was tried, how good the clusters are, one number",
+    "chosen k": "the number of clusters that was chosen",
     "scatter": "the inertia of a single cluster, one number: the squared distances of all rows to their mean, added up",
     "silhouette": "the mean silhouette of all rows, to an eighth each, one number",
     "inertia": "the inertia, one number: the squared distances of all rows to their centres, added up",
@@ -202,6 +212,11 @@ ITEMS: tuple[Item, ...] = (
     Item(what="labels", when="iteration", to=("owners",), only={"doing": "fit", "labels": "revealed"},
          sentence="In every iteration, {who} learn the cluster of every row. From this follow the sizes of the "
          "clusters and, for each party, the centres in its own columns."),
+    Item(what="measures of k", when="end", to=("owners",), only={**FIT, "chooses": True, "measures": "revealed"},
+         precision="24 bits of the most that an inertia can be, or each row's silhouette to an eighth",
+         sentence="For each number of clusters that is tried, one number: {measure}."),
+    Item(what="chosen k", when="end", to=EVERYBODY, only={**FIT, "chooses": True},
+         sentence="Which number of clusters is chosen."),
     Item(what="suppression bits", when="end", to=("owners", "servers"), only=RULED,
          sentence="Which clusters stay closed (one bit a cluster), and not why. A cluster is open if, both in the "
          "labelling that made its centre and in the final one, {rule}. Of a closed cluster no centre is opened; its "

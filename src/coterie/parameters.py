@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -40,14 +40,11 @@ __all__ = [
     "encode_blocks",
     "name_parties",
     "prepare_fit",
-    "warn_of_one_column",
 ]
 
 Floats = NDArray[np.float64]
 #: With n_init="auto", as scikit-learn has it.
 AUTO_RESTARTS = {"random": 10}
-#: The part of the variance of a party's rows beyond which a single column decides alone.
-NEARLY_ALL = 0.95
 CHOICES = {
     "partition": ("horizontal", "vertical", "mixed"),
     "counts": ("secret", "revealed"),
@@ -56,6 +53,8 @@ CHOICES = {
     "transport": ("memory", "tls"),
     "scale": (None, "bounds", "standard"),
     "scales": ("revealed", "secret"),
+    "choose": ("calinski-harabasz", "silhouette"),
+    "measures": ("revealed", "secret"),
     "contribution": ("least", "none-or-least", "off"),
     "sizes": ("secret", "rounded"),
 }
@@ -77,7 +76,7 @@ def check_parameters(model: SecureKMeans) -> None:
             raise InputError(f"{name}={value!r} is not known; use one of {', '.join(map(repr, allowed))}")
     if not isinstance(model.protocol, str) or model.protocol not in FAMILIES:
         raise InputError(f"protocol={model.protocol!r} is not known; use one of {', '.join(map(repr, FAMILIES))}")
-    check_whole_number("n_clusters", model.n_clusters, 1)
+    check_choices(model.n_clusters)
     if model.n_init != "auto":
         check_whole_number("n_init", model.n_init, 1)
     check_whole_number("max_iter", model.max_iter, 1)
@@ -101,7 +100,8 @@ def prepare_fit(model: SecureKMeans, table: Blocks, names: Sequence[str] | None 
     init = model.init if init is None else init
     if callable(init):
         raise InputError("a function as init sees all rows, which no party does: it is for fit(X); give centres")
-    n, k = table.layout.n, int(model.n_clusters)
+    n, choices = table.layout.n, check_choices(model.n_clusters)
+    k = choices[-1]
     if k > n:
         raise InputError(f"n_samples={n} should be >= n_clusters={k}; use fewer clusters")
     columns = tuple(names or table.names)
@@ -129,7 +129,10 @@ def prepare_fit(model: SecureKMeans, table: Blocks, names: Sequence[str] | None 
         counts=model.counts,
         labels=model.labels,
         centers=model.centers,
-        **_start(model, init, encoding, n, k),
+        **_start(model, init, encoding, n, choices),
+        choices=choices if len(choices) > 1 else (),
+        choose=model.choose,
+        measures=model.measures,
         max_iter=int(model.max_iter),
         tol=float(model.tol),
         least=int(model.least_cluster_size),
@@ -139,25 +142,6 @@ def prepare_fit(model: SecureKMeans, table: Blocks, names: Sequence[str] | None 
     )
     task = planned(task, len(table.blocks), model.plan)
     return Prepared(task, encode_blocks(task, table), disclosed)
-
-
-def warn_of_one_column(model: SecureKMeans, table: Blocks, columns: Sequence[str]) -> None:
-    """Where columns are not scaled, the one with the largest numbers may decide alone."""
-    if model.scale is not None or table.layout.d == 1 or model.column_weights:
-        return
-    for j, block in enumerate(table.blocks):
-        own = table.layout.own_columns(j + 1)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # a column of which this party holds no cell
-            variance = np.nan_to_num(np.nanvar(block, axis=0))
-        total = float(variance.sum())
-        if len(own) > 1 and total > 0 and (share := float(variance.max()) / total) > NEARLY_ALL:
-            name = columns[own[int(variance.argmax())]]
-            warnings.warn(
-                f"column {name!r} carries {share:.0%} of the variance of party P{j + 1}'s rows, and so decides "
-                'nearly alone which are close; use scale="standard" to let columns count alike',
-                stacklevel=4,
-            )
 
 
 def _check_quality(wanted: Any) -> tuple[str, ...]:
@@ -181,19 +165,32 @@ def standardise_at_home(encoding: FixedPoint, bounds: FixedPoint, table: Blocks)
     return encoding
 
 
-def _start(model: SecureKMeans, init: Any, encoding: FixedPoint, n: int, k: int) -> dict[str, Any]:
-    """What the centres start from, as a task says it."""
+def check_choices(wanted: Any) -> tuple[int, ...]:
+    """The numbers of clusters to try, in order: one, or several to choose from."""
+    if isinstance(wanted, str) or not isinstance(wanted, Iterable):
+        return (check_whole_number("n_clusters", wanted, 1),)
+    found = sorted({check_whole_number("n_clusters", one, 2) for one in wanted})
+    if len(found) < 2:
+        raise InputError(f"n_clusters must be a whole number, or at least two to choose from, not {wanted!r}")
+    return tuple(found)
+
+
+def _start(model: SecureKMeans, init: Any, encoding: FixedPoint, n: int, choices: tuple[int, ...]) -> dict[str, Any]:
+    """What the centres start from, as a task says it: with several numbers of clusters, for one after another."""
+    k = choices[-1]
     if isinstance(init, str):
         random = check_random_state(model.random_state)
         restarts = AUTO_RESTARTS.get(init, 1) if model.n_init == "auto" else int(model.n_init)
         if init == "k-means++":
-            return {"seeds": tuple(random.bytes(SEED_BYTES) for _ in range(restarts))}
+            return {"seeds": tuple(random.bytes(SEED_BYTES) for _ in range(restarts * len(choices)))}
         if init == "random":
-            return {"starts": tuple(distinct_rows(random, n, k) for _ in range(restarts))}
+            return {"starts": tuple(distinct_rows(random, n, k) for k in choices for _ in range(restarts))}
         raise InputError(f'init={init!r} is not known; use "k-means++", "random", an array of centres or a function')
     if model.n_init != "auto" and int(model.n_init) > 1:
         said = f"centres are given: there is one start, and not n_init={model.n_init}"
         warnings.warn(said, RuntimeWarning, stacklevel=5)
+    if len(choices) > 1:
+        raise InputError("with several n_clusters to choose from, no centres can be given to start from")
     centers = _numbers("init", init)
     if centers.shape != (k, encoding.columns):
         raise InputError(f"init has shape {centers.shape}; centres for this data have shape {(k, encoding.columns)}")

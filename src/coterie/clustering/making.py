@@ -148,7 +148,8 @@ def make_task(
 def put_together(task: Task, outcomes: Sequence[Outcome]) -> Outcome:
     """What all roles together know."""
     layout, known = task.layout, [one for one in outcomes if one.rows is not None]
-    labels, centers = np.full(layout.n, -1, np.int64), np.zeros((task.clusters, layout.d), np.int64)
+    clusters = known[0].chosen or task.clusters
+    labels, centers = np.full(layout.n, -1, np.int64), np.zeros((clusters, layout.d), np.int64)
     for one in known:
         if one.labels is not None:
             labels[one.rows] = one.labels
@@ -165,6 +166,8 @@ def put_together(task: Task, outcomes: Sequence[Outcome]) -> Outcome:
         inertia=first.inertia,
         silhouette=first.silhouette,
         scatter=first.scatter,
+        chosen=first.chosen,
+        k_measures=first.k_measures,
         suppressed=first.suppressed,
         sizes=first.sizes,
         scales=first.scales,

@@ -25,7 +25,7 @@ from coterie.protocols.interface import Ints, Part
 from coterie.protocols.measures import LEVELS
 from coterie.sharing import Secret, Shared, open_wide
 
-__all__ = ["Found", "Results", "called", "open_centers", "open_first", "open_labels"]
+__all__ = ["RESULT", "Found", "Results", "called", "open_centers", "open_first", "open_labels"]
 
 RESULT = "the result of the study"
 
@@ -109,10 +109,16 @@ class Results:
 
     def _in_units(self, opened: int) -> float:
         """An opened total of squared distances, in (scaled) data units."""
+        problem = self.family.problem
+        fine = inertia_shift(problem, self.task.grid) - problem.objective_shift
+        return self.in_units(opened, fine if self.task.metric is None else self._rough)
+
+    def in_units(self, opened: int, cut: int) -> float:
+        """As many low bits as that were cut off, of a total in the units of objectives."""
         problem, metric = self.family.problem, self.task.metric
         if metric is None:
-            return self.task.encoding.squared(opened, inertia_shift(problem, self.task.grid))
-        shift = self._rough + problem.weighted_shift - metric.scale(self.n, max(problem.half))
+            return self.task.encoding.squared(opened, problem.objective_shift + cut)
+        shift = cut + problem.weighted_shift - metric.scale(self.n, max(problem.half))
         return math.ldexp(opened * self.n, shift)
 
     def _open_silhouette(self, labels: Secret, centers: Shared, out: Outcome) -> None:
@@ -218,6 +224,10 @@ class Results:
         words = [np.array(half, np.int64) if self.me.owns else None for half in (high, low)]
         upper, lower = (self.family.enter(half, (len(parts),)) for half in words)
         return upper + self.family.truncate(lower, shift)
+
+    def shifted_squares(self, own: Ints | None, shift: int) -> Shared:
+        """The squares of all cells, added up (1,), in multiples of 2^shift."""
+        return self._shifted([0 if own is None else _exact_sum(own * own)], shift)
 
     def _own_inertia(self, out: Outcome) -> Ints:
         """The squared distances of own cells to the centres that this party has learnt (rows, d); exact."""

@@ -18,7 +18,18 @@ from coterie.ring import FixedPoint
 from coterie.sharing import Disclosure, Secret
 from coterie.transport import Traffic
 
-__all__ = ["QUALITY", "SEED_BYTES", "Contribution", "Outcome", "Point", "Task", "Watch", "distinct_rows"]
+__all__ = [
+    "QUALITY",
+    "SEED_BYTES",
+    "Choose",
+    "Contribution",
+    "Outcome",
+    "Point",
+    "Quality",
+    "Task",
+    "Watch",
+    "distinct_rows",
+]
 
 #: Of a public seed for k-means++.
 SEED_BYTES = 16
@@ -32,6 +43,9 @@ Contribution = Literal["least", "none-or-least", "off"]
 #: What is told of how good clusters are.
 Quality = Literal["inertia", "silhouette", "calinski-harabasz"]
 QUALITY: tuple[Quality, ...] = ("inertia", "silhouette", "calinski-harabasz")
+
+
+Choose = Literal["calinski-harabasz", "silhouette"]
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -64,9 +78,13 @@ class Task(msgspec.Struct, frozen=True):
     grid: tuple[int, ...] = ()
     sizes: Literal["secret", "rounded"] = "secret"
     quality: tuple[Quality, ...] = QUALITY
+    choices: tuple[int, ...] = ()
+    choose: Choose = "calinski-harabasz"
+    measures: Literal["revealed", "secret"] = "revealed"
     block_rows: int = 1 << 14
     lanes: int = 0
     schedule: tuple[int, ...] = ()
+    schedules: tuple[tuple[int, ...], ...] = ()
 
     @property
     def problem(self) -> Problem:
@@ -77,6 +95,20 @@ class Task(msgspec.Struct, frozen=True):
     def restarts(self) -> int:
         """How many starts there are, of which the best is opened."""
         return max(len(self.starts), len(self.seeds), 1)
+
+    def choice(self, number: int) -> Task:
+        """The task of one of several numbers of clusters."""
+        each = self.restarts // len(self.choices)
+        mine = slice(number * each, (number + 1) * each)
+        return msgspec.structs.replace(
+            self,
+            clusters=self.choices[number],
+            starts=self.starts[mine],
+            seeds=self.seeds[mine],
+            schedule=self.schedules[number] if self.schedules else (),
+            choices=(),
+            schedules=(),
+        )
 
     @property
     def threshold(self) -> int:
@@ -128,6 +160,8 @@ class Outcome(msgspec.Struct):
     inertia: float | None = None
     silhouette: float | None = None
     scatter: float | None = None
+    chosen: int | None = None
+    k_measures: list[float] = []
     kept: dict[str, Secret] = {}
     disclosures: list[Disclosure] = []
     traffic: Traffic | None = None

@@ -48,6 +48,12 @@ def check_plan(wanted: object) -> Plan:
 def planned(task: Task, parties: int, wanted: object, link: Link = LINKS["loopback"]) -> Task:
     """The task with a plan: what is asked for and, for the rest, what is forecast to be fastest on this link."""
     plan, k, family = check_plan(wanted), task.clusters, FAMILIES[task.protocol]
+    if task.choices:
+        each = [planned(task.choice(i), parties, wanted, link) for i in range(len(task.choices))]
+        largest = each[-1]
+        return msgspec.structs.replace(
+            task, block_rows=largest.block_rows, lanes=largest.lanes, schedules=tuple(one.schedule for one in each)
+        )
     n = max(task.layout.n, 1)
     blocks = -(-n * max(family.comparisons(k), 1) // family.block_comparisons)
     if n >= ROWS_FOR_TWO:

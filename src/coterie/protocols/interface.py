@@ -205,6 +205,12 @@ class Primitives(ABC):
         here.me = me
         return here
 
+    def of(self, problem: Problem) -> Self:
+        """The same family for another problem on the same rows."""
+        here = copy(self)
+        here.problem = problem
+        return here
+
     def begin(self) -> None:
         """Call first: from here on roles send what this family declares and nothing else."""
         self.me.begin_protocol(self.dealer_hears)

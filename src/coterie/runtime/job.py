@@ -84,6 +84,8 @@ def do(me: Party, job: Job) -> Report:
         outcome = predict(family, task, job.block, centers, job.closed, _weights(family, job))
     else:
         outcome = fit(family, task, job.block, clock)
+        if outcome.chosen is not None:
+            family = family.of(task.choice(task.choices.index(outcome.chosen)).problem)
     outcome.disclosures = list(me.ledger.entries)
     outcome.traffic = me.channel.traffic()
     gathered = {name: family.gather(secret) for name, secret in outcome.kept.items()}
@@ -185,6 +187,8 @@ def write_report(stream: IO[bytes], report: Report) -> None:
         "inertia": outcome.inertia,
         "silhouette": outcome.silhouette,
         "scatter": outcome.scatter,
+        "chosen": outcome.chosen,
+        "k_measures": outcome.k_measures,
         "start_rows": outcome.start_rows,
         "disclosures": outcome.disclosures,
         "traffic": outcome.traffic,
@@ -200,6 +204,8 @@ def report_of(fields: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Report
         inertia=fields["inertia"],
         silhouette=fields["silhouette"],
         scatter=fields["scatter"],
+        chosen=fields["chosen"],
+        k_measures=fields["k_measures"],
         start_rows=fields["start_rows"],
         disclosures=[msgspec.convert(entry, Disclosure, strict=False) for entry in fields["disclosures"]],
         traffic=msgspec.convert(fields["traffic"], Traffic),

@@ -1,0 +1,51 @@
+"""What `SecureKMeans` warns of: what data and results show, and a user may not see."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from coterie.data import Blocks
+
+if TYPE_CHECKING:
+    from coterie.estimator import SecureKMeans
+
+__all__ = ["warn_of_one_column", "warn_of_result"]
+
+#: The part of the variance of a party's rows beyond which a single column decides alone.
+NEARLY_ALL = 0.95
+
+
+def warn_of_one_column(model: SecureKMeans, table: Blocks, columns: Sequence[str]) -> None:
+    """Where columns are not scaled, the one with the largest numbers may decide alone."""
+    if model.scale is not None or table.layout.d == 1 or model.column_weights:
+        return
+    for j, block in enumerate(table.blocks):
+        own = table.layout.own_columns(j + 1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # a column of which this party holds no cell
+            variance = np.nan_to_num(np.nanvar(block, axis=0))
+        total = float(variance.sum())
+        if len(own) > 1 and total > 0 and (share := float(variance.max()) / total) > NEARLY_ALL:
+            name = columns[own[int(variance.argmax())]]
+            warnings.warn(
+                f"column {name!r} carries {share:.0%} of the variance of party P{j + 1}'s rows, and so decides "
+                'nearly alone which are close; use scale="standard" to let columns count alike',
+                stacklevel=4,
+            )
+
+
+def warn_of_result(model: SecureKMeans, columns: Sequence[str]) -> None:
+    """Clusters without rows, and columns that could not get their full weight."""
+    found = len(np.unique(model.labels_))
+    if found < model.n_clusters_ and not model._closed.any():
+        said = f"{found} of {model.n_clusters_} clusters have rows; the data may hold fewer distinct rows than clusters"
+        warnings.warn(said, ConvergenceWarning, stacklevel=4)
+    capped = [name for name, one in zip(columns, getattr(model, "capped_", ()), strict=False) if one]
+    if capped:
+        said = "these columns vary so little, for their bounds, that they count less than they should; use tighter ones"
+        warnings.warn(f"{', '.join(capped)}: {said}", stacklevel=4)
