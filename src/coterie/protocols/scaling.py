@@ -23,10 +23,11 @@ SCATTER_BITS, TOLERANCE_BITS = 36, 24
 
 
 class Weighed(NamedTuple):
-    """Of centres (k, d) and weights: centres times weights (k, d), and their weighted squares (k,)."""
+    """Of centres (k, d): the centres times weights (k, d), their weighted squares (k,), and by which weights."""
 
     centers: Shared
     squares: Shared
+    by: Shared
 
 
 class Scaling(Primitives):
@@ -75,10 +76,10 @@ class Scaling(Primitives):
         return weights.reshape(1, d), capped
 
     def weigh(self, centers: Shared, weights: Shared) -> Weighed:
-        """Once for these centres."""
-        if not isinstance(centers.memo, Weighed):
+        """Once for these centres and weights."""
+        if not isinstance(centers.memo, Weighed) or centers.memo.by is not weights:
             weighed = self.product(concatenate([weights] * centers.shape[0]), centers)
-            centers.memo = Weighed(weighed, self.product(centers, weighed).sum(1))
+            centers.memo = Weighed(weighed, self.product(centers, weighed).sum(1), weights)
         return centers.memo
 
     def tolerated(self, scatter: Shared, tol: float) -> Shared:

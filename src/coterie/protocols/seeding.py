@@ -123,7 +123,7 @@ class Seeding(Scaling):
         return self._by_group(consider_rows, rows, sampling, candidates, *self._weighed(candidates, weights))
 
     def _weighed(self, centers: Shared, weights: Shared | None) -> tuple[Shared | None, Shared | None]:
-        return (None, None) if weights is None else self.weigh(centers, weights)
+        return (None, None) if weights is None else self.weigh(centers, weights)[:2]
 
     def keep(self, rows: Table, best: Shared, sampling: Sampling) -> None:  # noqa: ARG002
         """D of the candidate that is chosen, by one-hot words (1, L)."""

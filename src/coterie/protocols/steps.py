@@ -81,7 +81,7 @@ class Family(Measures):
         if weights is None or centers.shape[0] == 1:
             wait = self.on_blocks(label_rows, table.blocks, name, centers)
         else:
-            wait = self.on_blocks(label_rows_weighed, table.blocks, name, *self.weigh(centers, weights))
+            wait = self.on_blocks(label_rows_weighed, table.blocks, name, *self.weigh(centers, weights)[:2])
         return Labels(table, name, wait)
 
     def arg_min(self, values: Shared) -> Secret:

@@ -35,10 +35,11 @@ class CenterMask:
 
 
 class Masks(NamedTuple):
-    """Of centres: their own mask and, where columns are weighted, that of the centres times the weights."""
+    """Of centres: their own mask and, where columns are weighted, that of the centres times weights, and by which."""
 
     own: CenterMask
     weighed: CenterMask | None = None
+    by: Shared | None = None
 
 
 def mask_of(centers: Shared, weighed: bool = False) -> CenterMask:
@@ -97,13 +98,13 @@ def weigh_centers(me: Party, centers: Shared, weights: Shared) -> None:
     3. Open F' = G - B'. [|c_j|^2] = sum over l of C G = F [B'] + F' [B] + [B B'], and F F' at P1.
     """
     own, scale = mask_of(centers), mask_of(weights)
-    if centers.memo.weighed is not None:
+    if centers.memo.by is weights:
         return
     dealt = me.deal(weighed_material(*centers.shape))
     b = dealt.mask("B")
     if me.deals:
         dealt.bind(lambda: {"WB": scale.b * own.b, "BB": (own.b * b).sum(axis=1, dtype=np.uint64)})()
-        centers.memo = Masks(own, CenterMask(b[:0], b, b[:0, 0]))
+        centers.memo = Masks(own, CenterMask(b[:0], b, b[:0, 0]), weights)
         return
     weighed = scale.f * own.b + own.f * scale.b + dealt.bound("WB")
     if me.lead:
@@ -112,7 +113,7 @@ def weigh_centers(me: Party, centers: Shared, weights: Shared) -> None:
     squares = (own.f * b + f * own.b).sum(axis=1, dtype=np.uint64) + dealt.bound("BB")
     if me.lead:
         squares += (own.f * f).sum(axis=1, dtype=np.uint64)
-    centers.memo = Masks(own, CenterMask(f, b, squares))
+    centers.memo = Masks(own, CenterMask(f, b, squares), weights)
 
 
 def movement(me: Party, old: Shared, new: Shared, weighed: bool = False) -> Shared:
