@@ -54,7 +54,9 @@ def test_rounds_and_bytes_are_those_of_a_fit(shape, p):
     """From sizes alone: no data, no start."""
     partition, counts, labels = shape
     options = {"partition": partition, "counts": counts, "labels": labels}
+    options |= {"init": "random"}
     model = SecureKMeans(3, n_parties=p, bounds=[(-1, 1)] * 5, tol=0.01, random_state=1, **options).fit(X)
+    del options["init"]
     assert model.n_iter_ < model.max_iter
     said = forecast_links(study(rows=300, columns=5, clusters=3, parties=p, iterations=model.n_iter_, **options))[
         "loopback"
