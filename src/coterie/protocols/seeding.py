@@ -45,6 +45,8 @@ class Seeding(Primitives):
         """
         sampling = Sampling.of(self.problem)
         centers, at = [self.pick(rows, [first])], [self.public(np.array([first]))]
+        if not len(numbers):
+            return centers[0], at[0]
         weights = self._weights(sampling, self.measure(rows, centers[0], sampling))[0]
         for j, pairs in enumerate(numbers):
             candidates, places = self.draw(rows, weights, pairs, sampling)
