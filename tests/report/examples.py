@@ -33,6 +33,7 @@ OPTIONS = {
     "labels": "private",
     "centers": "revealed",
     "scale": "none",
+    "init": "k-means++",
 }
 
 

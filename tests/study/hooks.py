@@ -505,6 +505,8 @@ class Stage(Cast):
         """A study, and data for everybody: uniform, so that Lloyd's algorithm is long at it."""
         bounds = f"x=-{self.BOUND}:{self.BOUND},y=-{self.BOUND}:{self.BOUND}"
         given = ("--columns", "x,y", "--bounds", bounds) if "--columns" not in options else ()
+        if "--init" not in options:  # every run from the same rows, and so to the same result
+            given = (*given, "--init", "random")
         self.agree("--clusters", self.CLUSTERS, "--tol", 0, "--max-iter", 40, "--seed", 1, *given, *options)
         points = self.points()
         if "vertical" in options:  # alice holds x and bob holds y, each in an order of its own
