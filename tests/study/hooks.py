@@ -118,6 +118,7 @@ POINTS = {
     "keys": "lanes are open; secrets are about to be agreed on",
     "dealing": "dealt material is about to be sent, or to be received",
     "block": "rows are about to be labelled",
+    "draw": "candidates for a centre to start from are about to be drawn",
     "frame": "a frame is half sent",
     "iterated": "an iteration is done, its checkpoint not begun",
     "saving": "a checkpoint is written and has not got its name",
@@ -140,6 +141,7 @@ def watch(moment: Moment) -> None:
     import coterie.report.write
     from coterie.clustering import Point
     from coterie.protocols import words
+    from coterie.protocols.seeding import Seeding
     from coterie.sharing import Party, party
     from coterie.study import handshake, run, session
     from coterie.study.checkpoint import Checkpoints
@@ -197,6 +199,7 @@ def watch(moment: Moment) -> None:
     before(Metered, "send", dealt_send)
     before(Metered, "receive", dealt_receive)
     before(Party, "in_blocks", at("block"))
+    before(Seeding, "draw", at("draw"))
     before(Outbox, "_write", torn)
     after(words, "bring_together", lambda me, parts, what: what == "centers" and moment.at("opened"))
     before(Checkpoints, "save", at("iterated"))
