@@ -136,7 +136,7 @@ BAD_OPTIONS = [
     *(("plan", {"lanes": value}, ["plan", "lanes"]) for value in (-1, 1000, "a")),
     *(("plan", {"schedule": value}, ["plan"]) for value in ("chain", (0,), 3)),
     ("random_state", "lucky", ["RandomState"]),
-    ("init", "k-means+", ["init=", "use .k-means...., .random. or an array"]),
+    ("init", "k-means+", ["init=", r"use .k-means\+\+., .random. or an array"]),
     *(("init", value, ["init has shape", r"\(2, 4\)"]) for value in (X[:3], X[:2, :3], X[0], None)),
     ("init", np.full((2, 4), NAN), ["init", "NaN"]),
     ("init", np.full((2, 4), INF), ["init", "'x0'", "infinity"]),

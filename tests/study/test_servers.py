@@ -192,7 +192,7 @@ class Stopped(Voice):
 @pytest.mark.parametrize("way", ["rows", "columns"])
 def test_it_goes_on_where_it_was(company, way):
     """Whoever stopped: a server, an owner who does not serve, or a server who owns nothing."""
-    agree(company, *(by_columns(company) if way == "columns" else ()))
+    agree(company, "--init", "random", *(by_columns(company) if way == "columns" else ()))
     odd = company.names[0]
     ended = company.take_part(voices={odd: Stopped()})
     assert all(isinstance(one, Exception) for one in ended.values()), ended
@@ -219,7 +219,7 @@ def test_labels_of_every_iteration(tmp_path):
 def test_counts_of_every_iteration_are_the_servers(tmp_path):
     with gathered(tmp_path, "five of whom three serve") as cast:
         cast.policies(least_cluster_size=1, protocols=["replicated"])
-        agree(cast, "--counts", "revealed")
+        agree(cast, "--init", "random", "--counts", "revealed")
         cast.run()
         told = [(e["iteration"], set(e["to"])) for e in cast.audit("alice") if e.get("what") == "counts"]
         assert told[-1] == (None, set(cast.parties))
