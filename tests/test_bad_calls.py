@@ -320,7 +320,7 @@ def test_over_tls_it_reaches_the_caller_too_and_no_process_outlives_it(monkeypat
         first, second = honest(task, table)
         return [first, second[:, :3]]
 
-    monkeypatch.setattr(subprocess, "Popen", followed)
+    monkeypatch.setattr("coterie.runtime.processes.subprocess.Popen", followed)
     monkeypatch.setattr(parameters, "encode_blocks", spoilt_at_p2)
     before = set(threading.enumerate())
     with pytest.raises(InputError, match="party P2: the block has shape") as caught:
