@@ -208,6 +208,23 @@ def test_groups_by_hand(n, half, size, groups, in_last):
     assert (layout.group_shift, layout.row_shift) == (0, 0)
 
 
+@pytest.mark.parametrize(
+    ("n", "half", "expected"),
+    [
+        (1000, (1 << 16,) * 2, (32, 7, 1)),
+        (10**6, (1 << 16,) * 8, (1024, 18, 8)),
+        (2**24, (1 << 17,), (4096, 22, 9)),
+        (100, (1 << 27,), (8, 24, 20)),
+        (100, (1 << 28,), (2, 26, 20)),
+        (100, (1 << 29,), (1, 28, 21)),
+    ],
+)
+def test_shifts_do_not_change(n, half, expected):
+    """Results depend on them."""
+    layout = Sampling.of(Problem(n, 2, half))
+    assert (layout.size, layout.group_shift, layout.row_shift) == expected
+
+
 @st.composite
 def problems(draw):
     """As the encoding makes them, by default or as precise as it allows: up to 2^24 rows, wide and narrow columns."""

@@ -131,8 +131,8 @@ def test_every_candidate_for_every_row_and_every_split_of_its_distance(p):
 # -- spread ----------------------------------------------------------------------------------------------------------
 
 
-def spread(p, hot, nearest, rows, size, ring):
-    """The step on words and distances over one tiny ring; what it opens into, (L, 1 + d, s)."""
+def spread(p, hot, nearest, rows, size, ring, width=None):
+    """The step on words over a tiny ring, and distances over the same or a smaller one: (L, 1 + d, s)."""
     n, d = rows.shape
 
     def role(me):
@@ -141,10 +141,13 @@ def spread(p, hot, nearest, rows, size, ring):
         own = None if me.deals else np.where(layout.own_cells(me.rank), rows, 0)
         (block,) = OneTime(me, problem).table(own, layout).blocks
         block.held["nearest"] = mine(me, nearest, n)
-        return block_spread(me, block, given(me, ring, hot), d, Sampling(n, size, 0, 0), ring.width, ring.width)
+        return block_spread(
+            me, block, given(me, ring, hot), d, Sampling(n, size, 0, 0), width or ring.width, ring.width
+        )
 
     ran = run(p, role)
     assert ran.traffic.rounds == 2  # the data enter, and the step
+    assert all((result[:, 0] < 1 << (width or ring.width)).all() for result in ran.results[1:])
     return ring.reduce(np.sum(ran.results[1:], axis=0, dtype=np.uint64))
 
 
@@ -159,6 +162,17 @@ def test_every_word_in_every_split_times_every_distance_in_every_split():
     word, near = (value_of(ring, every).astype(np.int64) for _ in range(2))
     expected = np.stack([np.outer(word, column) for column in (near, *rows.T)], axis=1)
     assert (found == ring.encode(expected)).all()
+
+
+def test_distances_of_a_smaller_ring_than_words():
+    """Every value in every split, with rubbish above its width."""
+    ring, narrow = Words(16), Words(4)
+    every = every_split(narrow, 2)
+    nearest = [(share + (share << np.uint64(4)) * np.uint64(9 + j))[None] for j, share in enumerate(every)]
+    rows = np.random.RandomState(1).randint(-7, 8, (len(every[0]), 2))
+    found = spread(2, splits(ring, [[1], [0]], 2), nearest, rows, len(rows), ring, 4)
+    assert (narrow.reduce(found[:, 0]) == np.stack([value_of(narrow, every), 0 * every[0]])).all()
+    assert (ring.signed(found[:, 1:]) == np.stack([rows.T, 0 * rows.T])).all()
 
 
 @pytest.mark.parametrize("p", [2, 3])
