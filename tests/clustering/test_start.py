@@ -103,10 +103,10 @@ def test_of_several_starts_the_best_is_opened():
 
 
 def test_rows_are_drawn_where_random_rows_would_miss_groups():
-    """Ten fits each."""
+    """Five fits each."""
 
     def found(init):
-        models = [SecureKMeans(6, init=init, random_state=seed, bounds=[(-12, 12)] * 5).fit(X) for seed in range(10)]
+        models = [SecureKMeans(6, init=init, random_state=seed, bounds=[(-12, 12)] * 5).fit(X) for seed in range(5)]
         least = ((X - X.mean(axis=0)) ** 2).sum()
         return np.median([model.inertia_ / least for model in models])
 

@@ -103,7 +103,7 @@ STUDIES = {
     ),
     "lanes, restarts": OneTimeStudy(rows=200, starts=TWO_STARTS, options={"block_rows": 64}, lanes=3),
     "drawn, lanes": OneTimeStudy("mixed", p=3, rows=200, drawn=True, options={"block_rows": 64}, lanes=2),
-    "drawn, five parties, restarts": OneTimeStudy(p=5, starts=TWO_STARTS, drawn=True),
+    "drawn, five parties": OneTimeStudy("vertical", p=5, columns=6, drawn=True),
     "all pairs": OneTimeStudy(task={"schedule": (3,)}),
     "one cluster": OneTimeStudy(starts=((7,),)),
 }
