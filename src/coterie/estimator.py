@@ -50,8 +50,10 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         vertical only: all data parties learn all labels in every iteration.
     centers : {"revealed", "shared"}, default="revealed"
         Whether centres are opened at the end, or each party keeps its share, for `predict_parties`.
-    init : "random" or array of shape (n_clusters, n_features), default="random"
-        Distinct public random row numbers (the rows stay secret), or centres.
+    init : {"k-means++", "random"} or array of shape (n_clusters, n_features), default="k-means++"
+        k-means++ in secret, with as many candidates for each centre as scikit-learn has: the first row's number is
+        public, and nobody learns which others are drawn (with `labels="revealed"` all parties do). "random": distinct
+        public random row numbers; the rows stay secret. Or centres.
     n_init : int, default=1
         Restarts; inertias are compared in secret and only the winner is opened.
     max_iter : int, default=300
@@ -81,7 +83,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         How the run is cut up, such as {"block_rows": 4096}.
     transport : {"memory", "tls"}, default="memory"
     random_state : int, RandomState or None, default=None
-        For public choices (the starting rows) only; never for the cryptographic randomness.
+        For public choices (what draws the starting rows) only; never for the cryptographic randomness.
     verbose : int, default=0
 
     Attributes
@@ -92,7 +94,8 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     inertia_ : float
     n_iter_ : int
         With restarts, the most iterations that one of them took: which of them won stays secret.
-    init_rows_ : array of shape (n_clusters,), or (n_init, n_clusters) with restarts; with `init="random"`
+    init_rows_ : array of shape (n_clusters,), or (n_init, n_clusters) with restarts
+        The rows that the centres started from, where they are public: with `init="random"` or `labels="revealed"`.
     counts_ : array of shape (n_clusters,), with `counts="revealed"`
     suppressed_ : bool array of shape (n_clusters,), with a least cluster size above 1
         Which clusters stay closed; their rows of `cluster_centers_` are NaN.
@@ -113,7 +116,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         counts: str = "secret",
         labels: str = "private",
         centers: str = "revealed",
-        init: Any = "random",
+        init: Any = "k-means++",
         n_init: int = 1,
         max_iter: int = 300,
         tol: float = 1e-4,
@@ -177,7 +180,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         return self._fit(table, None)
 
     def _fit(self, table: Blocks, names: list[str] | None) -> SecureKMeans:
-        task, encoded, disclosed, starts = prepare_fit(self, table, names)
+        task, encoded, disclosed = prepare_fit(self, table, names)
         jobs = [Job(task), *(Job(task, block=block) for block in encoded)]
         reports = self._run(jobs)
         outcomes = [report.outcome for report in reports.values()]
@@ -204,8 +207,8 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             self.sizes_ = whole.sizes
         if whole.counts is not None:
             self.counts_ = whole.counts
-        if starts:
-            self.init_rows_ = np.array(starts[0] if len(starts) == 1 else starts)
+        if whole.start_rows:
+            self.init_rows_ = np.array(whole.start_rows[0] if task.restarts == 1 else whole.start_rows)
         self.inertia_ = math.nan if whole.inertia is None else whole.inertia
         self.n_iter_ = whole.n_iter
         self._n_features_out = task.clusters

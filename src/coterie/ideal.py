@@ -14,7 +14,7 @@ import msgspec
 
 __all__ = ["ITEMS", "WHAT", "Groups", "Item", "Learnt", "Roles", "Terms", "learnt"]
 
-When = Literal["before", "iteration", "end"]
+When = Literal["before", "start", "iteration", "end"]
 Role = Literal["owners", "servers", "dealer", "network"]
 
 
@@ -63,7 +63,8 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
     `doing`: a prediction opens labels alone. `least`, `contribution`, `coalition`, `sizes`: the output rules; with a
     least size of 1, none hold. `columns`: all names, where they are known; `rounded`: those of which opened centres are
-    rounded. `starts`: how many the best is chosen from. `ids`: whether ids are compared first, as in a vertical study.
+    rounded. `init`: where centres start, `starts`: how many starts the best is
+    chosen from. `ids`: whether ids are compared first, as in a vertical study.
     `bounds`: whether ranges of columns are taken from the data.
     """
 
@@ -78,6 +79,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     sizes: str = "secret"
     columns: tuple[str, ...] = ()
     rounded: tuple[str, ...] = ()
+    init: str = "k-means++"
     starts: int = 1
     max_iter: int = 300
     ids: bool = False
@@ -137,6 +139,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
 WHAT = {
     "bounds": "the range of each column, as taken from the data and then widened",
     "equal ids": "one bit: whether all parties hold the same ids",
+    "start rows": "the numbers of the rows that k-means++ has drawn for the centres to start from",
     "stop bit": "one bit: whether the centres moved so little that the run stops",
     "labels": "the cluster of each row",
     "counts": "how many rows each cluster has in all",
@@ -145,7 +148,7 @@ WHAT = {
     "sizes": "the sizes of the open clusters, to the nearest multiple of the least size",
     "inertia": "the inertia, one number: the squared distances of all rows to their centres, added up",
 }
-MOMENTS = {"before": "before the run", "iteration": "in each iteration", "end": "at the end"}
+MOMENTS = {"before": "before the run", "start": "at each start", "iteration": "in each iteration", "end": "at the end"}
 EVERYBODY: tuple[Role, ...] = ("owners", "servers", "dealer")
 FIT = {"doing": "fit"}
 RULED = {"doing": "fit", "ruled": True}
@@ -160,6 +163,9 @@ ITEMS: tuple[Item, ...] = (
          sentence="Before the first iteration, {who} learn one bit: whether {all} hold the same ids.{whose} It "
          "is worked out among the {computing}, by comparisons of secrets; {dealing}nobody gets anything that guesses "
          "could be tried against."),
+    Item(what="start rows", when="start", to=("owners",),
+         only={"doing": "fit", "labels": "revealed", "init": "k-means++"},
+         sentence="At each start, {who} learn the numbers of the rows that k-means++ has drawn."),
     Item(what="stop bit", when="iteration", at="after each iteration but the last that is allowed", in_last=False,
          to=EVERYBODY, only=FIT,
          sentence="After every iteration, {who} learn one bit: whether the centres have moved so little that the run "
@@ -200,7 +206,8 @@ ITEMS: tuple[Item, ...] = (
     Item(what="columns", kind="public", when="before", to=EVERYBODY,
          sentence="The names of the columns and their agreed ranges."),
     Item(what="options", kind="public", when="before", to=EVERYBODY,
-         sentence="All options, and the numbers (not the contents) of the rows that the centres start from."),
+         sentence="All options, and the public random numbers that draw the rows to start from. With k-means++ the "
+         "number of the first of these rows is public, otherwise the numbers of all are; never what the rows hold."),
     Item(what="messages", kind="public", when="iteration", to=(*EVERYBODY, "network"),
          sentence="How many iterations the run takes, and when and how much everybody sends."),
     Item(what="participants", kind="public", when="before", to=EVERYBODY,
@@ -232,10 +239,12 @@ class Learnt(msgspec.Struct, frozen=True):
     @property
     def most(self) -> int:
         """How often it is opened at most."""
-        return self.starts * self.iterations if self.item.when == "iteration" else 1
+        return {"start": self.starts, "iteration": self.starts * self.iterations}.get(self.item.when, 1)
 
     def has_place(self, restart: int | None, iteration: int | None) -> bool:
         """Is it learnt in this iteration of this start? Both count up from 0 and 1; outside the loop they are None."""
+        if self.item.when == "start":
+            return restart in range(self.starts) and iteration is None
         if self.item.when != "iteration":
             return (restart, iteration) == (None, None)
         return restart in range(self.starts) and iteration in range(1, self.iterations + 1)

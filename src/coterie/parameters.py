@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from coterie.clustering import Task, distinct_rows, make_encoding, make_task
+from coterie.clustering import SEED_BYTES, Task, distinct_rows, make_encoding, make_task
 from coterie.data import Blocks
 from coterie.errors import InputError
 from coterie.planning import check_plan, planned
 from coterie.protocols import FAMILIES, Ints
-from coterie.ring import widen
+from coterie.ring import FixedPoint, widen
 from coterie.sharing import Disclosure
 
 if TYPE_CHECKING:
@@ -38,12 +38,11 @@ CHOICES = {
 
 
 class Prepared(NamedTuple):
-    """The task, each party's block, what was disclosed to agree on it, and the rows that starts begin from."""
+    """The task, each party's block, and what was disclosed to agree on it."""
 
     task: Task
     blocks: list[Ints]
     disclosed: list[Disclosure]
-    starts: list[tuple[int, ...]]
 
 
 def check_parameters(model: SecureKMeans) -> None:
@@ -74,7 +73,7 @@ def check_parameters(model: SecureKMeans) -> None:
 
 def prepare_fit(model: SecureKMeans, table: Blocks, names: Sequence[str] | None = None) -> Prepared:
     """With data; `names` of the columns, if they are not the blocks' own."""
-    n, d, k = table.layout.n, table.layout.d, int(model.n_clusters)
+    n, k = table.layout.n, int(model.n_clusters)
     if k > n:
         raise InputError(f"n_samples={n} should be >= n_clusters={k}; use fewer clusters")
     columns = tuple(names or table.names)
@@ -82,21 +81,6 @@ def prepare_fit(model: SecureKMeans, table: Blocks, names: Sequence[str] | None 
     low, high, disclosed = _find_bounds(model.bounds, table, columns, everybody)
     wanted = None if model.fractional_bits == "auto" else int(model.fractional_bits)
     encoding = make_encoding(columns, low, high, n, k, scaled=model.scale == "bounds", wanted=wanted)
-    starts: list[tuple[int, ...]] = []
-    given: tuple[tuple[int, ...], ...] = ()
-    if isinstance(model.init, str):
-        if model.init != "random":
-            raise InputError(f'init={model.init!r} is not known; use "random" or an array of centres')
-        random = check_random_state(model.random_state)
-        starts = [distinct_rows(random, n, k) for _ in range(int(model.n_init))]
-    else:
-        centers = _numbers("init", model.init)
-        if centers.shape != (k, d):
-            raise InputError(f"init has shape {centers.shape}; centres for this data have shape {(k, d)}")
-        if np.isnan(centers).any():
-            raise InputError("init holds NaN")
-        whole = encoding.encode(centers, range(d), "init: ")
-        given = tuple(tuple(int(v) for v in row) for row in whole)
     task = make_task(
         model.protocol,
         k,
@@ -106,8 +90,7 @@ def prepare_fit(model: SecureKMeans, table: Blocks, names: Sequence[str] | None 
         counts=model.counts,
         labels=model.labels,
         centers=model.centers,
-        starts=tuple(starts),
-        centers_given=given,
+        **_start(model, encoding, n, k),
         max_iter=int(model.max_iter),
         tol=float(model.tol),
         least=int(model.least_cluster_size),
@@ -115,7 +98,25 @@ def prepare_fit(model: SecureKMeans, table: Blocks, names: Sequence[str] | None 
         sizes=model.sizes,
     )
     task = planned(task, len(table.blocks), model.plan)
-    return Prepared(task, encode_blocks(task, table), disclosed, starts)
+    return Prepared(task, encode_blocks(task, table), disclosed)
+
+
+def _start(model: SecureKMeans, encoding: FixedPoint, n: int, k: int) -> dict[str, Any]:
+    """What the centres start from, as a task says it."""
+    if isinstance(model.init, str):
+        random = check_random_state(model.random_state)
+        if model.init == "k-means++":
+            return {"seeds": tuple(random.bytes(SEED_BYTES) for _ in range(int(model.n_init)))}
+        if model.init == "random":
+            return {"starts": tuple(distinct_rows(random, n, k) for _ in range(int(model.n_init)))}
+        raise InputError(f'init={model.init!r} is not known; use "k-means++", "random" or an array of centres')
+    centers = _numbers("init", model.init)
+    if centers.shape != (k, encoding.columns):
+        raise InputError(f"init has shape {centers.shape}; centres for this data have shape {(k, encoding.columns)}")
+    if np.isnan(centers).any():
+        raise InputError("init holds NaN")
+    whole = encoding.encode(centers, range(encoding.columns), "init: ")
+    return {"centers_given": tuple(tuple(int(v) for v in row) for row in whole)}
 
 
 def _check_resolution(wanted: Any, columns: Sequence[str], partition: str) -> Mapping[str, float]:

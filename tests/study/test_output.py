@@ -28,7 +28,7 @@ def give(cast: Cast, blocks: list[np.ndarray]) -> None:
 
 def agree(cast: Cast, clusters: int, bounds: str, seed: int, *more: object) -> None:
     columns = ("--columns", "x,y", "--bounds", f"x={bounds},y={bounds}")
-    cast.agree("--clusters", clusters, *columns, "--seed", seed, *more)
+    cast.agree("--clusters", clusters, *columns, "--init", "random", "--seed", seed, *more)
 
 
 def task_of(cast: Cast, blocks: list[np.ndarray], least: int = 10) -> Task:

@@ -21,6 +21,11 @@ from coterie.transport.links import LINKS
 
 __all__ = ["explain_study"]
 
+STARTS = {
+    "k-means++": "by k-means++, which draws rows in secret, far from each other",
+    "random": "from rows with public numbers",
+}
+
 
 def explain_study(study: Study, rows: int, iterations: int) -> tuple[str, dict[str, Any]]:
     """The text, and what machines get: the promises and the forecast."""
@@ -35,8 +40,8 @@ def explain_study(study: Study, rows: int, iterations: int) -> tuple[str, dict[s
         "WHAT IS COMPUTED",
         f"k-means with {todo.clusters} clusters over {len(study.data.columns)} columns of {join_names(roles.owners)}, "
         f"partitioned {'by rows' if todo.partition == 'horizontal' else 'by columns'}; protocol {todo.protocol}; at "
-        f"most {todo.max_iter} iterations; {todo.restarts} {'start' if todo.restarts == 1 else 'starts'} from public "
-        f"row numbers (seed {todo.seed}); columns are "
+        f"most {todo.max_iter} iterations; {todo.restarts} {'start' if todo.restarts == 1 else 'starts'} "
+        f"{STARTS[todo.init]} (seed {todo.seed}); columns are "
         f"{'scaled by their bounds' if todo.scale == 'bounds' else 'not scaled'}.",
     ]
     for column in study.data.columns:
@@ -117,7 +122,7 @@ def _forecast(study: Study, rows: int, iterations: int, link: str) -> dict[str, 
         counts=study.disclosures.counts,
         labels=study.disclosures.labels,
         centers=study.disclosures.centers,
-        starts=some_starts(todo.clusters, todo.restarts),
+        **some_starts(todo.init, todo.clusters, todo.restarts),
         max_iter=todo.max_iter,
         tol=todo.tol,
         least=expect_terms(study).least,

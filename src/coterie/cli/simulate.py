@@ -49,7 +49,8 @@ def simulate(
     sizes: Literal["secret", "rounded"] = typer.Option(
         "secret", help="rounded: parties learn sizes of open clusters, in multiples of the least size."
     ),
-    seed: int = typer.Option(0, help="For the public choice of the rows to start from."),
+    init: Literal["k-means++", "random"] = typer.Option("k-means++", help="How the rows to start from are drawn."),
+    seed: int = typer.Option(0, help="For the public random numbers that draw them."),
     n_init: int = typer.Option(1, "--n-init", help="Starts, of which the best is opened."),
     max_iter: int = typer.Option(300, "--max-iter", help="Iterations at most."),
     tol: float = typer.Option(1e-4, help="Stop when the centres' total squared movement is at most this."),
@@ -81,6 +82,7 @@ def simulate(
         "counts": counts,
         "labels": labels,
         "scale": None if scale == "none" else scale,
+        "init": init,
         "random_state": seed,
         "n_init": n_init,
         "max_iter": max_iter,

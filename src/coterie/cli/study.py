@@ -51,7 +51,10 @@ def create(
     labels: Annotated[str, typer.Option("--labels", help="private, or revealed (vertical only).")] = "private",
     centers: Annotated[str, typer.Option("--centers", help="revealed at the end, or shared for ever.")] = "revealed",
     protocol: Annotated[str, typer.Option("--protocol", help="The protocol family: onetime or securenn.")] = "onetime",
-    seed: Annotated[int, typer.Option("--seed", help="For the public choice of starting rows.")] = 0,
+    init: Annotated[
+        str, typer.Option("--init", help="Where centres start: k-means++ (drawn in secret), or random (public rows).")
+    ] = "k-means++",
+    seed: Annotated[int, typer.Option("--seed", help="For the public random numbers that draw starting rows.")] = 0,
     restarts: Annotated[int, typer.Option("--n-init", help="How many starts to choose the best of.")] = 1,
     max_iter: Annotated[int, typer.Option("--max-iter", help="The most iterations.")] = 300,
     tol: Annotated[
@@ -100,6 +103,7 @@ def create(
         labels=labels,
         centers=centers,
         protocol=protocol,
+        init=init,
         seed=seed,
         restarts=restarts,
         max_iter=max_iter,

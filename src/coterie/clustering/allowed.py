@@ -33,7 +33,8 @@ def terms_of(task: Task, doing: Literal["fit", "predict"] = "fit") -> Terms:
         sizes=task.sizes,
         columns=names,
         rounded=tuple(name for name, shift in zip(names, task.grid, strict=False) if shift),
-        starts=max(len(task.starts), 1),
+        init="k-means++" if task.seeds else "random" if task.starts else "given",
+        starts=task.restarts,
         max_iter=task.max_iter,
     )
 

@@ -73,6 +73,7 @@ def put_together(task: Task, outcomes: Sequence[Outcome]) -> Outcome:
         inertia=first.inertia,
         suppressed=first.suppressed,
         sizes=first.sizes,
+        start_rows=first.start_rows,
         disclosures=first.disclosures,
         traffic=Traffic.together([one.traffic for one in outcomes if one.traffic is not None]),
     )

@@ -22,11 +22,13 @@ from coterie.clustering.vertical import svk_means
 from coterie.errors import ProtocolError
 from coterie.protocols import Family
 from coterie.protocols.interface import Ints, Part
+from coterie.protocols.sampling import public_draws
 from coterie.sharing import Secret, Shared, open_wide
 
 __all__ = ["fit", "predict"]
 
 RESULT = "the result of the study"
+START = "each party takes its own columns of the rows to start from"
 #: Begins the names of the parts of what clusters were made of, among those of the centres.
 MADE = "made-"
 Held = dict[str, NDArray[np.uint64]]
@@ -72,6 +74,7 @@ class _Run:
         self.family, self.task, self.own, self.watch, self.rules = family, task, own, watch, rules
         self.me, self.n, self.k, self.d = family.me, task.layout.n, task.clusters, task.layout.d
         self.rows = family.table(own, task.layout)
+        self.opened_starts = [list(start) for start in task.starts]
 
     def restart(self, point: Point, best: _Found | None) -> tuple[_Found, int]:
         """What a restart finds, from its start or where it was left, and after how many iterations."""
@@ -83,6 +86,8 @@ class _Run:
             centers = family.restore(point.centers, (self.k, self.d))
         elif task.starts:
             centers = family.pick(self.rows, task.starts[point.start])
+        elif task.seeds:
+            centers, _ = self._seed(point.start)
         else:
             centers = family.public(np.array(task.centers_given, np.int64))
 
@@ -96,13 +101,15 @@ class _Run:
     def _svk_means(self, point: Point, best: _Found | None) -> tuple[_Found, int]:
         own = centers = whole = None
         columns = self.task.layout.own_columns(self.me.rank) if self.own is not None else []
+        start = None if point.iteration else self._open_start(point.start)
         if self.own is not None:
             own = self.own[:, columns]
-            given = np.array(self.task.centers_given, np.int64)
             if point.centers is not None:
                 centers = point.centers["own"].view(np.int64)
-            else:
-                centers = own[list(self.task.starts[point.start])] if self.task.starts else given[:, columns]
+            elif self.task.centers_given:
+                centers = np.array(self.task.centers_given, np.int64)[:, columns]
+            elif start is not None:
+                centers = own[start]
 
         def iterated(iteration: int, centers: Ints | None) -> None:
             held = None if centers is None else {"own": centers.view(np.uint64)}
@@ -114,6 +121,20 @@ class _Run:
             whole[:, columns] = centers
         shared = self.family.enter(whole, (self.k, self.d))
         return _Found(shared, None, None), n_iter
+
+    def _seed(self, start: int) -> tuple[Shared, Shared]:
+        """Centres by k-means++, and the numbers of their rows."""
+        return self.family.seed(self.rows, *public_draws(self.task.seeds[start], self.n, self.k))
+
+    def _open_start(self, start: int) -> Ints | None:
+        """SVK-means works in the clear, so the rows that it starts from are opened to those who hold them."""
+        if not self.task.seeds:
+            return np.array(self.task.starts[start]) if self.task.starts else None
+        _, rows = self._seed(start)
+        opened = self.family.open(rows, self.me.world.owners, "start rows", START)
+        if opened is not None:
+            self.opened_starts.append(opened.tolist())
+        return opened
 
     # -- where a fit can be taken up again ---------------------------------------------------------------
 
@@ -148,7 +169,7 @@ class _Run:
     def outcome(self, point: Point) -> Outcome:
         """Run the restarts that are left, and open what the best has found. A point behind the last restart is one
         where nothing is left to do but open."""
-        restarts = max(len(self.task.starts), 1)
+        restarts = self.task.restarts
         best = self._restored(point.best) if point.start else None
         objective = self._objective(best) if best is not None and point.start < restarts else None
         n_iter = point.most
@@ -193,7 +214,7 @@ class _Run:
         """Centres, labels and inertia, to those who may have them."""
         family, task = self.family, self.task
         centers, called, kept = found.centers, None, found.centers
-        out = Outcome(n_iter=n_iter)
+        out = Outcome(n_iter=n_iter, start_rows=self.opened_starts)
         slots = list(range(self.k))
         if self.rules is not None:
             centers, slots = self._closed(found, self.rules, out)

@@ -17,7 +17,10 @@ from coterie.ring import FixedPoint
 from coterie.sharing import Disclosure, Secret
 from coterie.transport import Traffic
 
-__all__ = ["Contribution", "Outcome", "Point", "Task", "Watch", "distinct_rows"]
+__all__ = ["SEED_BYTES", "Contribution", "Outcome", "Point", "Task", "Watch", "distinct_rows"]
+
+#: Of a public seed for k-means++.
+SEED_BYTES = 16
 
 
 #: What others than a party must contribute to a cluster before that party may see it opened: at least the least size;
@@ -26,8 +29,9 @@ Contribution = Literal["least", "none-or-least", "off"]
 
 
 class Task(msgspec.Struct, frozen=True):
-    """Public, and the same at every role. `starts`: per restart the k row numbers that the centres start
-    from; empty where `centers_given` (k x d, encoded) says it instead, or where rows are only labelled.
+    """Public, and the same at every role. `starts`: per restart the k row numbers that the centres start from.
+    `seeds`: per restart a public seed of k-means++, which draws them in secret. Both are empty where `centers_given`
+    (k x d, encoded) says it instead, or where rows are only labelled.
     `least`, `contribution`, `coalition`: what a cluster must pass to be opened (`rules.py`); of one that does not
     nothing is opened, and its rows are labelled by the nearest open centre. `grid`: per column, to which power of two
     opened centres are rounded. `sizes`: whether rounded sizes of open clusters are opened."""
@@ -40,6 +44,7 @@ class Task(msgspec.Struct, frozen=True):
     labels: Literal["private", "revealed"] = "private"
     centers: Literal["revealed", "shared"] = "revealed"
     starts: tuple[tuple[int, ...], ...] = ()
+    seeds: tuple[bytes, ...] = ()
     centers_given: tuple[tuple[int, ...], ...] = ()
     max_iter: int = 300
     tol: float = 1e-4
@@ -56,6 +61,11 @@ class Task(msgspec.Struct, frozen=True):
     def problem(self) -> Problem:
         half = tuple(int(h) for h in self.encoding.half)
         return Problem(self.layout.n, self.clusters, half, self.block_rows, self.schedule)
+
+    @property
+    def restarts(self) -> int:
+        """How many starts there are, of which the best is opened."""
+        return max(len(self.starts), len(self.seeds), 1)
 
     @property
     def threshold(self) -> int:
@@ -91,7 +101,8 @@ class Watch:
 
 class Outcome(msgspec.Struct):
     """What one role knows at the end. Whole numbers are encoded; `rows` and `columns` say which labels
-    and which columns of the centres are this role's to know. `kept` are its shares."""
+    and which columns of the centres are this role's to know. `kept` are its shares. `start_rows`: per restart, the rows
+    that the centres started from, where they are known."""
 
     n_iter: int = 0
     center_columns: list[int] = []
@@ -105,6 +116,7 @@ class Outcome(msgspec.Struct):
     traffic: Traffic | None = None
     suppressed: NDArray[np.bool_] | None = None
     sizes: Ints | None = None
+    start_rows: list[list[int]] = []
 
     @property
     def all_closed(self) -> bool:

@@ -149,4 +149,4 @@ def dry_run(task: Task, parties: int, ended_by: Ending) -> Found:
     fit(family(me, task.problem), msgspec.structs.replace(task, centers_given=nowhere, max_iter=2), None)
     before, first, *second = channel.marks  # of the last start, as of every one
     one = first - before
-    return Found(channel.taken() - one * len(second) * max(len(task.starts), 1), one)
+    return Found(channel.taken() - one * len(second) * task.restarts, one)

@@ -38,7 +38,7 @@ class Forecast(msgspec.Struct):
 
 def forecast(task: Task, parties: int, iterations: int, link: Link, ended_by: Ending) -> Forecast:
     """The cost of a fit of which each start takes so many iterations, and no cluster stays closed."""
-    family, problem, starts = FAMILIES[task.protocol], task.problem, max(len(task.starts), 1)
+    family, problem, starts = FAMILIES[task.protocol], task.problem, task.restarts
     world = family.world([f"P{j}" for j in range(1, parties + 1)])
     first, one = (rehearse if world.dealer is None else dry_run)(task, parties, ended_by)
     whole, around = first + one * starts * (iterations - 1), first - one * starts

@@ -65,5 +65,10 @@ def planned(task: Task, parties: int, wanted: object, link: Link = LINKS["loopba
             return msgspec.structs.replace(task, schedule=family.check_schedule(k, plan.schedule))
         except ValueError as error:
             raise InputError(f"plan: {error}") from error
-    candidates = [msgspec.structs.replace(task, schedule=schedule) for schedule in schedules]
-    return min(candidates, key=lambda t: forecast(t, parties, 1, link, "stop").seconds_per_iteration)
+    iterations = msgspec.structs.replace(task, starts=(), seeds=())  # a start takes the same with every schedule
+
+    def needed(schedule: tuple[int, ...]) -> float:
+        tried = msgspec.structs.replace(iterations, schedule=schedule)
+        return forecast(tried, parties, 1, link, "stop").seconds_per_iteration
+
+    return msgspec.structs.replace(task, schedule=min(schedules, key=needed))

@@ -1,8 +1,9 @@
 """Rows where they live: a table in blocks, and steps that go to a block by name.
 
 The rows, masks and labels of a block stay with it. What a step takes along and brings back is public or no larger than
-the centres; labels alone come back row by row, to be opened. So whoever keeps a block needs the family, the problem and
-the steps that are declared here, and nothing else: a lane of this process, or another machine of the same organisation.
+the centres or, to find a start, than a group of rows; labels alone come back row by row, to be opened. So whoever keeps
+a block needs the family, the problem and the steps that are declared here, and nothing else: a lane of this process, or
+another machine of the same organisation.
 """
 
 from __future__ import annotations
@@ -34,20 +35,22 @@ def block_step(step: Step) -> Step:
 
 class Resident:
     """A block of rows, by their numbers, and what stays with it, by name. `holders`: who holds cells of these rows,
-    where that is the same for all of them; `cells`: how many each of them holds."""
+    where that is the same for all of them; `cells`: how many each of them holds; `groups`: in how many groups its rows
+    lie, where rows are drawn (`seeding.py`)."""
 
-    __slots__ = ("cells", "held", "holders", "number", "rows")
+    __slots__ = ("cells", "groups", "held", "holders", "number", "rows")
 
     def __init__(
         self, number: int, rows: NDArray[np.int64], holders: tuple[int, ...] = (), cells: tuple[int, ...] = ()
     ) -> None:
         self.number, self.rows, self.holders, self.cells = number, rows, holders, cells
         self.held: dict[str, Any] = {}
+        self.groups = 0
 
     @property
     def kind(self) -> Hashable:
         """Blocks of the same kind cost the same."""
-        return len(self.rows), self.holders, self.cells
+        return len(self.rows), self.holders, self.cells, self.groups
 
     def places(self, numbers: Sequence[int]) -> tuple[list[int], list[int]]:
         """Which of the numbers are rows of this block, and where in it they stand."""

@@ -6,8 +6,6 @@ A family overrides a step where it has a faster one of its own; a test holds eac
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
-from operator import add
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
@@ -15,9 +13,10 @@ from numpy.typing import NDArray
 
 from coterie.errors import ProtocolError
 from coterie.protocols.blocks import STEPS, Labels, Resident, Table, block_step, cut, labels_of, step_name, table_of
-from coterie.protocols.interface import Holding, Ints, Primitives, RowSets
+from coterie.protocols.interface import Holding, Ints, RowSets
 from coterie.protocols.numerics import QUOTIENT_BITS, reciprocals
-from coterie.sharing import Secret, Shared, concatenate, shared, stack
+from coterie.protocols.seeding import Seeding
+from coterie.sharing import Secret, Shared, concatenate, shared, stack, total
 from coterie.transport import metered
 
 __all__ = ["Family"]
@@ -26,7 +25,7 @@ Given = ParamSpec("Given")
 Brought = TypeVar("Brought")
 
 
-class Family(Primitives):
+class Family(Seeding):
     """Shapes: n rows, d columns, k clusters. Rows and labels may be of a family's own kind; all else is `Shared`."""
 
     def on_blocks(
@@ -99,10 +98,13 @@ class Family(Primitives):
         Deviates: the paper compares all ordered pairs; b_lj = 1 - b_jl halves the work and makes exactly one
         H_j a 1, ties included. Step 3 is a tree of products, not a chain: ceil(log2(k - 1)) rounds for 2(k - 1).
         """
-        n, k = x.shape[0], c.shape[0]
-        if k == 1:
-            return self.public(np.ones((n, 1), np.int64), self.bits)
-        m = self.mat_dist(x, c)
+        if c.shape[0] == 1:
+            return self.public(np.ones((x.shape[0], 1), np.int64), self.bits)
+        return self.one_hot_least(self.mat_dist(x, c))
+
+    def one_hot_least(self, m: Shared) -> Shared:
+        """Bits (n, k), k > 1: which entry of each row of [M] (n, k) is least, the first of them if several are."""
+        k = m.shape[1]
         pairs = [(j, l) for j in range(k) for l in range(j + 1, k)]
         first, second = (list(side) for side in zip(*pairs, strict=True))
         b = 1 - self.is_negative(m[:, second] - m[:, first])
@@ -343,11 +345,6 @@ def tally_rows(family: Family, block: Resident, name: str, sets: RowSets) -> Sha
 def sum_rows(family: Family, block: Resident, name: str) -> tuple[Shared, Shared]:
     one_hot = family.to_words(block.held[name])
     return family.matrix_product(one_hot.transpose(), block.held["rows"]), one_hot.sum(0)
-
-
-def total(parts: Sequence[Shared]) -> Shared:
-    """The sum of equal shapes."""
-    return reduce(add, parts)
 
 
 def _check_table(rows: Secret, labels: Secret) -> None:

@@ -214,7 +214,8 @@ def _agreed_options(task: Task) -> dict[str, str]:
         "centers": task.centers,
         "sizes": task.sizes,
         "scale": "bounds" if task.encoding.scaled else "none",
-        "n_init": str(max(len(task.starts), 1)),
+        "init": "k-means++" if task.seeds else "random" if task.starts else "given",
+        "n_init": str(task.restarts),
         "max_iter": str(task.max_iter),
         "tol": f"{task.tol:g}",
         "fractional_bits": str(task.encoding.f),
@@ -223,6 +224,8 @@ def _agreed_options(task: Task) -> dict[str, str]:
         agreed["least_cluster_size"] = str(task.least)
         if partition != "vertical":
             agreed |= {"contribution": task.contribution, "coalition": str(task.coalition)}
+    if task.seeds:
+        agreed["seeds"] = ", ".join(seed.hex() for seed in task.seeds)
     if task.starts:
         agreed["start"] = "; ".join(", ".join(map(str, start)) for start in task.starts)
     return agreed

@@ -21,6 +21,9 @@ _MEANINGS = {
     ("contribution", "least"): "for every party, the others must contribute the least size to a cluster that is opened",
     ("contribution", "none-or-least"): "for every party, the others must contribute the least size, or nothing",
     ("contribution", "off"): "it does not matter who contributes to a cluster that is opened",
+    ("init", "k-means++"): "rows drawn in secret, far from each other; the first one's number is public",
+    ("init", "random"): "rows whose numbers are public",
+    ("init", "given"): "centres that were given",
     ("scale", "bounds"): "columns weigh alike: each is divided by half its agreed range",
     ("scale", "none"): "columns weigh as they are",
 }
@@ -31,11 +34,14 @@ _ARGUMENTS = {
     "least_cluster_size": "rows that a cluster must have to be opened, when its centre was made and in the end",
     "coalition": "parties whose rows are taken away together when contributions are counted",
     "fractional_bits": "precision of a value: bits after the point",
+    "seeds": "of the public random numbers that k-means++ draws with, one for each start",
     "start": "the public row numbers that the centres start from",
     "link": "the network between the parties",
 }
 #: What the parts of the protocols do, by the names under which traffic is counted.
 PROTOCOL_PURPOSES = {
+    "KMeans++": "rows to start from, drawn by their distances",
+    "Spread": "what a drawn group of rows holds",
     "Labels": "which centre is closest to each row",
     "Sign": "comparisons",
     "MaskCenters": "the centres, masked, for products with the rows",

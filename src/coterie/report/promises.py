@@ -130,6 +130,8 @@ def _nobody(terms: Terms, roles: Roles) -> list[str]:
         "How far a row lies from a centre, or how far the centres have moved.",
     ]
     if terms.labels == "private":
+        if terms.init == "k-means++":
+            nobody.append("Which rows k-means++ has drawn for the centres to start from, but for the first.")
         nobody.append("The centres and the labels of the iterations before the last.")
         if terms.by_rows:
             nobody.append("The cluster of a row, except for those who hold values of that row.")

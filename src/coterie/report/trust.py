@@ -58,6 +58,7 @@ def promises_of(facts: Facts) -> Promises:
         sizes=agreed.get("sizes", "secret"),
         columns=tuple(column.name for column in facts.columns),
         rounded=tuple(column.name for column in facts.columns if column.step),
+        init=agreed["init"],
         starts=int(agreed.get("n_init", "1")),
         ids=agreed["partition"] == "vertical" and facts.study is not None,
         bounds=any(entry.what == "bounds" for entry in facts.disclosures),

@@ -161,6 +161,7 @@ def write_report(stream: IO[bytes], report: Report) -> None:
         "n_iter": outcome.n_iter,
         "center_columns": outcome.center_columns,
         "inertia": outcome.inertia,
+        "start_rows": outcome.start_rows,
         "disclosures": outcome.disclosures,
         "traffic": outcome.traffic,
         "iterations": report.iterations,
@@ -178,6 +179,7 @@ def report_of(fields: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Report
         n_iter=fields["n_iter"],
         center_columns=fields["center_columns"],
         inertia=fields["inertia"],
+        start_rows=fields["start_rows"],
         disclosures=[msgspec.convert(entry, Disclosure, strict=False) for entry in fields["disclosures"]],
         traffic=msgspec.convert(fields["traffic"], Traffic),
     )

@@ -13,7 +13,7 @@ from coterie.sharing.additive import (
 from coterie.sharing.gate import open_wide, permit, tell_dealer
 from coterie.sharing.ledger import Disclosure, Ledger
 from coterie.sharing.party import Party, join
-from coterie.sharing.shared import Secret, Shared, concatenate, hollow, hollow_after, shared, stack
+from coterie.sharing.shared import Secret, Shared, concatenate, hollow, hollow_after, shared, stack, total
 
 __all__ = [
     "Disclosure",
@@ -37,5 +37,6 @@ __all__ = [
     "start_opening",
     "take_as_dealer",
     "tell_dealer",
+    "total",
     "zero_shares",
 ]

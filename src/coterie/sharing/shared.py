@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import add
 from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coterie.errors import ProtocolError
-from coterie.ring import Array, Ring
+from coterie.ring import Array, Ring, Words
 
-__all__ = ["Secret", "Shared", "concatenate", "hollow", "hollow_after", "shared", "stack"]
+__all__ = ["Secret", "Shared", "concatenate", "hollow", "hollow_after", "shared", "stack", "total"]
 
 Shape = tuple[int, ...]
 
@@ -145,6 +148,32 @@ class Shared(Secret):
     def transpose(self, *axes: int) -> Shared:
         return self._each(lambda share: share.transpose(axes or None))
 
+    def running(self) -> Shared:
+        """The sums up to each entry of the last axis."""
+        if self.is_hollow:
+            return self
+        ring = self._words()
+        return self._each(lambda share: ring.reduce(np.cumsum(share, axis=-1, dtype=ring.dtype)))
+
+    def placed(self, places: NDArray[np.int64], size: int) -> Shared:
+        """Entries of the last axis, added up at their places among so many: (..., size)."""
+        if self.is_hollow:
+            return self._hollow(*self.shape[:-1], size)
+        ring, order = self._words(), np.argsort(places, kind="stable")
+        found, first = np.unique(places[order], return_index=True)
+
+        def place(share: Array) -> Array:
+            out = ring.zeros((*share.shape[:-1], size))
+            out[..., found] = np.add.reduceat(share[..., order], first, axis=-1, dtype=ring.dtype)
+            return ring.reduce(out)
+
+        return self._each(place)
+
+    def _words(self) -> Words:
+        if not isinstance(self.ring, Words):
+            raise ProtocolError("only words are added up so")
+        return self.ring
+
     def sum(self, axis: int) -> Shared:
         if self.is_hollow:
             return self._hollow(*np.delete(self.shape, axis))
@@ -157,6 +186,11 @@ def concatenate(parts: Sequence[Shared], axis: int = 0) -> Shared:
 
 def stack(parts: Sequence[Shared], axis: int = 0) -> Shared:
     return _joined(parts, lambda shares: np.stack(shares, axis))
+
+
+def total(parts: Sequence[Shared]) -> Shared:
+    """The sum of equal shapes."""
+    return reduce(add, parts)
 
 
 def _joined(parts: Sequence[Shared], join: Callable[[list[Array]], Array]) -> Shared:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.protocols.sampling import Sampling, plus_plus, public_draws
 from coterie.simulation.run import Simulation
 
 __all__ = ["Comparison", "compare_with_sklearn"]
@@ -70,6 +71,16 @@ class Comparison:
         return float(off[l]), l
 
 
+def _starts(run: Simulation) -> Sequence[Sequence[int]]:
+    """The rows that each start began from; what k-means++ has drawn in secret follows from the whole data."""
+    task = run.task
+    if task.starts:
+        return task.starts
+    table = task.encoding.encode(run.data.values, range(task.layout.d))
+    sampling = Sampling.of(task.problem)
+    return [plus_plus(sampling, table, *public_draws(seed, len(table), task.clusters)) for seed in task.seeds]
+
+
 def compare_with_sklearn(run: Simulation) -> Comparison:
     """Cluster the pooled data with scikit-learn, from the same start and with the same rule for stopping."""
     from sklearn.cluster import KMeans
@@ -86,7 +97,7 @@ def compare_with_sklearn(run: Simulation) -> Comparison:
             KMeans(
                 task.clusters, init=x[list(start)], n_init=1, max_iter=task.max_iter, tol=tol, algorithm="lloyd"
             ).fit(x)
-            for start in task.starts
+            for start in _starts(run)
         ]
     seconds = time.perf_counter() - started
     best = min(fits, key=lambda fit: fit.inertia_)

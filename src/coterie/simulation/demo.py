@@ -96,7 +96,7 @@ def _run_securely(example: Example, name: str, family: str, options: dict[str, s
     by_rows = options["partition"] == "horizontal"
     blocks = [points[~bobs], points[bobs]] if by_rows else [points[:, :1], points[:, 1:]]
     fixed: dict[str, Any] = {"transport": "tls", "random_state": SEED, "tol": 0, "bounds": BOUNDS, **options}
-    model = SecureKMeans(K, protocol=family, **fixed)
+    model = SecureKMeans(K, protocol=family, init="random", **fixed)
     began = time.monotonic()
     model.fit_parties(blocks)
     seconds = time.monotonic() - began

@@ -15,7 +15,7 @@ from coterie.transport import World
 
 __all__ = ["FORMAT", "MOST_ROWS", "SECTIONS", "Section", "Study", "StudyColumn", "section_hashes", "study_hash"]
 
-FORMAT = 2
+FORMAT = 3
 #: The most rows that a party may bring, unless the study says otherwise: others set memory aside on its word.
 MOST_ROWS = 1_000_000
 SECTIONS = {
@@ -42,6 +42,7 @@ class Clustering(Section, frozen=True):
     clusters: int
     partition: Literal["horizontal", "vertical"]
     protocol: str = "onetime"
+    init: Literal["k-means++", "random"] = "k-means++"
     seed: int = 0
     restarts: int = 1
     max_iter: int = 300

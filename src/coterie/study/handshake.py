@@ -23,7 +23,7 @@ import msgspec
 import numpy as np
 
 from coterie import __version__
-from coterie.clustering import Contribution, Layout, Task, distinct_rows, make_encoding, make_task
+from coterie.clustering import SEED_BYTES, Contribution, Layout, Task, distinct_rows, make_encoding, make_task
 from coterie.clustering.rules import strictest
 from coterie.errors import DataError, FrameError, InputError, StudyError
 from coterie.planning import planned
@@ -158,7 +158,7 @@ def agree_on_run(channel: Channel, study: Study, purpose: Purpose, own: Greeting
     restart = any(one.restart for one in ordered)
     # nothing of a dealer is needed; an owner who does not serve holds no share, but must bring the same data
     mark = None if restart else newest_common([greetings[rank].marks for rank in world.players])
-    starts = max(len(task.starts), 1)
+    starts = study.clustering.restarts
     if mark is not None and (mark.start > starts or mark.iteration > task.max_iter):
         name = world.names[world.owners[0]]
         raise FrameError(f"{name} holds a checkpoint that makes no sense (of a restart that there is not)", name)
@@ -166,8 +166,10 @@ def agree_on_run(channel: Channel, study: Study, purpose: Purpose, own: Greeting
     nonces = b"".join(one.nonce for one in ordered)
     common = canonical([own.card.sections, epoch, purpose, mark, restart])
     session = hashlib.sha256(b"coterie session" + common + nonces).digest()[:16]
-    task, link = _plan(channel, task)
     run = session.hex() if mark is None else mark.run
+    if purpose == "fit":
+        task = msgspec.structs.replace(task, seeds=_seeds(study, run))
+    task, link = _plan(channel, task)
     replayed = mark is not None and mark.start == starts
     return Agreed(task, replace(world, session=session), epoch, mark, link, run, restart, replayed, said)
 
@@ -218,7 +220,6 @@ def _task(study: Study, purpose: Purpose, said: Mapping[str, Greeting]) -> Task:
         encoding = make_encoding(study.column_names, low, high, n, k, scaled=scaled)
     except InputError as error:
         raise StudyError(f"[data] of the study: {error}") from None
-    random = np.random.RandomState(todo.seed)
     try:
         return make_task(
             todo.protocol,
@@ -230,7 +231,7 @@ def _task(study: Study, purpose: Purpose, said: Mapping[str, Greeting]) -> Task:
             counts=study.disclosures.counts,
             labels=study.disclosures.labels,
             centers=study.disclosures.centers,
-            starts=tuple(distinct_rows(random, n, k) for _ in range(todo.restarts)),
+            starts=_random_starts(study, n, k),
             max_iter=todo.max_iter,
             tol=todo.tol,
             least=least,
@@ -240,6 +241,25 @@ def _task(study: Study, purpose: Purpose, said: Mapping[str, Greeting]) -> Task:
         )
     except InputError as error:
         raise StudyError(str(error)) from None
+
+
+def _random_starts(study: Study, n: int, k: int) -> tuple[tuple[int, ...], ...]:
+    """Where every start begins, if it begins at random rows: public."""
+    todo = study.clustering
+    if todo.init != "random":
+        return ()
+    random = np.random.RandomState(todo.seed)
+    return tuple(distinct_rows(random, n, k) for _ in range(todo.restarts))
+
+
+def _seeds(study: Study, run: str) -> tuple[bytes, ...]:
+    """Of k-means++, for every start: from the study's seed and, by the run's name, from the nonces of those who began
+    it. A run that is taken up again has the same."""
+    todo = study.clustering
+    if todo.init != "k-means++":
+        return ()
+    starts = [canonical(["coterie seed", todo.seed, run, start]) for start in range(todo.restarts)]
+    return tuple(hashlib.sha256(start).digest()[:SEED_BYTES] for start in starts)
 
 
 def _layout(study: Study, counts: list[int]) -> Layout:

@@ -15,6 +15,7 @@ __all__ = ["state_disclosures", "state_output_rules", "terms_of_study"]
 #: studies that were signed before no longer hold.
 LINES: dict[tuple[str, str], str | dict[str, str]] = {
     ("equal ids", "before"): "Before the first iteration {who} learn one bit: whether {all} hold the same ids.",
+    ("start rows", "start"): "At each start {who} learn the numbers of the rows that k-means++ has drawn.",
     ("stop bit", "iteration"): "In every iteration {who} learn one bit: whether to stop.",
     ("counts", "iteration"): "In every iteration {who} learn how many rows each cluster has.",
     ("counts", "end"): "At the end {who} learn how many rows each cluster has.",
@@ -46,6 +47,7 @@ def terms_of_study(study: Study, least: int = 1) -> Terms:
         sizes=shown.sizes,
         columns=study.column_names,
         rounded=tuple(column.name for column in columns if column.resolution and least > 1),
+        init=todo.init,
         starts=todo.restarts,
         max_iter=todo.max_iter,
         ids=todo.partition == "vertical",

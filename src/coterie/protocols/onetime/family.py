@@ -27,6 +27,7 @@ from coterie.protocols.onetime.cells import (
 from coterie.protocols.onetime.centers import mask_centers, mask_of, movement
 from coterie.protocols.onetime.labelling import bracket, index_bits, schedule_of, score_width, select_words, tournament
 from coterie.protocols.onetime.means import lift, mean_times_power, open_places, reciprocal_table, table_bits, truncate
+from coterie.protocols.onetime.seeding import consider_cells, distance_width, keep_cells, measure_cells, spread_cells
 from coterie.protocols.onetime.sign import signs_of_differences
 from coterie.protocols.onetime.table import (
     Block,
@@ -36,10 +37,11 @@ from coterie.protocols.onetime.table import (
     sum_width,
     words_of_bits,
 )
+from coterie.protocols.sampling import Sampling
 from coterie.protocols.steps import stop_bit
 from coterie.protocols.words import AdditiveWords
 from coterie.ring import Bulk, Words
-from coterie.sharing import Secret, Shared, permit, shared, tell_dealer
+from coterie.sharing import Secret, Shared, concatenate, permit, shared, tell_dealer
 
 __all__ = ["OneTime"]
 
@@ -249,6 +251,30 @@ class OneTime(AdditiveWords):
             bits = self._binary(self._of_labels(hand_over_cells, value), value.blocks, value.table.shape[0], k)
             return Shared(BITS, bits.shares, bits.adds)
         return super().gather(value)
+
+    # -- a start -----------------------------------------------------------------------------------------
+
+    def measure(self, rows: Table, center: Shared, sampling: Sampling) -> Shared:
+        mask_centers(self.me, center)
+        return self._by_group(measure_cells, rows, sampling, mask_of(center))
+
+    def consider(self, rows: Table, candidates: Shared, sampling: Sampling) -> Shared:
+        mask_centers(self.me, candidates)
+        return self._by_group(consider_cells, rows, sampling, mask_of(candidates))
+
+    def keep(self, rows: Table, best: Shared, sampling: Sampling) -> None:
+        self.on_blocks(keep_cells, rows.blocks, best, sampling)()
+
+    def spread(self, rows: Table, groups: Shared, sampling: Sampling) -> Shared:
+        """Distances are modulo 2^v, cells modulo 2^64."""
+        me, (count, _), v = self.me, groups.shape, Words(distance_width(self.problem, sampling))
+        found = self.on_blocks(spread_cells, rows.blocks, groups, sampling)()
+        near, cells = (count, sampling.size), (count, self.problem.columns, sampling.size)
+        if me.deals:
+            return concatenate([self.widen(me.hollow(v, near))[:, None], me.hollow(self.ring, cells)], 1)
+        together = np.sum(found, axis=0, dtype=np.uint64).reshape(count, -1, sampling.size)
+        distances = self.widen(me.shared(v, v.reduce(together[:, 0])))
+        return concatenate([distances[:, None], me.shared(self.ring, together[:, 1:])], 1)
 
     # -- new centres -------------------------------------------------------------------------------------
 

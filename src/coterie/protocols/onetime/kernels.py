@@ -17,6 +17,7 @@ __all__ = [
     "lookup",
     "masked_difference",
     "select_by_bits",
+    "spread",
     "thermometer",
     "two_products",
     "two_sums",
@@ -244,3 +245,13 @@ def xor_lookup(bits, c, values):
                 keep = np.uint64(0) - ((left >> np.uint64(i)) & np.uint64(1))
                 total ^= values[(top - i) & (size - 1)] & keep
     return total
+
+
+@njit(types.void(_w2, _w2, _i1, _i1, types.uint64[:, :, ::1]), cache=True, nogil=True)
+def spread(factors, values, groups, places, out):
+    """out[l, c, places[i]] += factors[l, groups[i]] values[c, i]: for each row i, to its place in its group."""
+    for l in range(factors.shape[0]):
+        for c in range(values.shape[0]):
+            row, result = values[c], out[l, c]
+            for i in range(groups.shape[0]):
+                result[places[i]] += factors[l, groups[i]] * row[i]

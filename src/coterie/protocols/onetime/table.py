@@ -25,12 +25,14 @@ if TYPE_CHECKING:
     from coterie.protocols.onetime.family import OneTime
 
 __all__ = [
+    "NOTHING",
     "Block",
     "Hot",
     "block_scores",
     "block_sums",
     "block_words",
     "blocks_of",
+    "data_masks",
     "enter_cells",
     "parts_of",
     "sum_width",
@@ -136,7 +138,7 @@ def data_mask(me: Party, owner: int, table: int, block: Block, count: int) -> Bu
     return me.streams.lasting(owner, table, block.number).read(cells_message(count).bytes).view(np.uint64)
 
 
-def _masks(me: Party, block: Block) -> Bulk:
+def data_masks(me: Party, block: Block) -> Bulk:
     """At the helper: A (d, numbers) of a block."""
     number, holding = block.held["table"]
     a = np.zeros((holding.d, block.numbers), np.uint64)
@@ -168,7 +170,7 @@ def block_scores(me: Party, block: Block, mask: CenterMask, width: int) -> Bulk 
 
         def deal() -> dict[str, Bulk]:
             product, b = np.zeros((k, block.numbers), np.uint64), mask.b * minus_two
-            two_products(NOTHING, b, _masks(me, block), b, product)
+            two_products(NOTHING, b, data_masks(me, block), b, product)
             return {"AB": product}
 
         dealt.bind(deal)()
@@ -238,7 +240,7 @@ def block_sums(me: Party, block: Block, h: Bulk, columns: int, clusters: int, wi
 
         def deal() -> dict[str, Bulk]:
             product, u = np.zeros((rows, d), np.uint64), dealt.mask("U")
-            two_sums(NOTHING, u, _masks(me, block), u, product)
+            two_sums(NOTHING, u, data_masks(me, block), u, product)
             return {"UA": product}
 
         dealt.bind(deal)()

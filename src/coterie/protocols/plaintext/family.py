@@ -8,9 +8,10 @@ from typing import Any, ClassVar, Concatenate
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.protocols.blocks import Labels, Resident
+from coterie.protocols.blocks import Labels, Resident, Table
 from coterie.protocols.interface import WORDS, Division, Ints, Part, Problem, Seats
 from coterie.protocols.numerics import quotient_means, reciprocal_means, truncated
+from coterie.protocols.sampling import Sampling, plus_plus
 from coterie.protocols.steps import Brought, Family, Given
 from coterie.ring import Ring, Words
 from coterie.sharing import Party, Secret, Shared, shared
@@ -99,6 +100,14 @@ class Plaintext(Family):
         rows, centers = whole(x), whole(c)
         scores = np.stack([((rows - center) ** 2).sum(axis=1) for center in centers], axis=1)
         return in_the_clear(np.eye(len(centers), dtype=np.int64)[scores.argmin(axis=1)], self.ring)
+
+    def one_hot_least(self, m: Shared) -> Shared:
+        return in_the_clear(np.eye(m.shape[1], dtype=np.int64)[whole(m).argmin(axis=1)], self.ring)
+
+    def seed(self, rows: Table, first: int, numbers: Ints) -> tuple[Shared, Shared]:
+        table = np.concatenate([whole(block.held["rows"]) for block in rows.blocks])
+        chosen = plus_plus(Sampling.of(self.problem), table, first, numbers)
+        return in_the_clear(table[chosen], self.ring), in_the_clear(np.array(chosen), self.ring)
 
     def arg_min_of(self, values: Shared) -> Shared:
         return in_the_clear(whole(values).argmin(axis=1), self.ring)

@@ -1,0 +1,164 @@
+"""k-means++ on secrets (docs/arithmetic.md#start): every centre but the first is a row that nobody knows the number of.
+
+Written once on the primitives of any family; what is done for every row is a step on a block, which a family may have
+a faster way for. `sampling.py` says what comes of it, in the clear.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from coterie.protocols.blocks import Resident, Table, block_step
+from coterie.protocols.interface import Ints, Primitives
+from coterie.protocols.sampling import DRAW_BITS, Sampling
+from coterie.sharing import Shared, concatenate, stack, total
+from coterie.transport import metered
+
+__all__ = ["Seeding"]
+
+
+class Seeding(Primitives):
+    """Shapes: n rows, d columns, k clusters, L candidates for a centre, G groups of s rows."""
+
+    @abstractmethod
+    def on_blocks(self, step: Callable[..., Any], blocks: Any, *given: Any) -> Callable[[], list[Any]]: ...
+
+    @abstractmethod
+    def pick(self, rows: Any, numbers: Any) -> Shared: ...
+
+    @abstractmethod
+    def one_hot_least(self, values: Shared) -> Shared: ...
+
+    @metered("KMeans++")
+    def seed(self, rows: Table, first: int, numbers: Ints) -> tuple[Shared, Shared]:
+        """Centres to start from (k, d), and the numbers of their rows (k,), both secret but for the first.
+
+        `numbers` (k - 1, L, 2): public, random. Nothing is opened.
+
+        1. D_i: the squared distance of row i to the first centre.
+        2. For each further centre: draw L candidates by D. For each, the least of D_i and the distance to it, added
+           up. The candidate with the least total stays, with its distances.
+        """
+        sampling = Sampling.of(self.problem)
+        centers, at = [self.pick(rows, [first])], [self.public(np.array([first]))]
+        if not len(numbers):
+            return centers[0], at[0]
+        for block in rows.blocks:
+            block.groups = sampling.count_groups(block.rows)
+        weights = self._weights(sampling, self.measure(rows, centers[0], sampling))[0]
+        for j, pairs in enumerate(numbers):
+            candidates, places = self.draw(rows, weights, pairs, sampling)
+            left = self._weights(sampling, self.consider(rows, candidates, sampling))
+            best = self.to_words(self.one_hot_least(left.sum(1)[None, :]))
+            if j < len(numbers) - 1:
+                self.keep(rows, best, sampling)
+            chosen = self.matrix_product(best, concatenate([candidates, places[:, None], left], axis=1))
+            d = candidates.shape[1]
+            centers.append(chosen[:, :d])
+            at.append(chosen[:, d])
+            weights = chosen[0, d + 1 :]
+        return concatenate(centers), concatenate(at)
+
+    def _weights(self, sampling: Sampling, sums: Shared) -> Shared:
+        """Of the groups (any, G), from the sums of their distances: rounded to fit, and never 0."""
+        return self.truncate(self.widen(sums), sampling.group_shift) + 1
+
+    def draw(self, rows: Table, weights: Shared, pairs: Ints, sampling: Sampling) -> tuple[Shared, Shared]:
+        """L rows (L, d) and their numbers (L,), by the weights of groups (G,) and the distances of rows. `pairs`
+        (L, 2): public random numbers.
+
+        A group is found by the first of them, a row of it by the second (`_places`). In between, one product with the
+        group's one-hot [e] brings out what the group holds, distances and rows, and nobody knows whose they are.
+        """
+        size, last = sampling.size, sampling.groups - 1
+        groups = self._places(stack([weights] * len(pairs)), pairs[:, 0])
+        held = self.spread(rows, groups, sampling)  # (L, 1 + d, s)
+        beyond = (np.arange(size) >= sampling.in_last).astype(np.int64)
+        real = 1 - groups[:, last:] * beyond
+        inner = self.truncate(held[:, 0], sampling.row_shift) + real
+        hot = self._places(inner, pairs[:, 1])
+        cells = held[:, 1:]
+        row = self.product(stack([hot] * cells.shape[1], 1), cells).sum(2)
+        numbers = (groups * (np.arange(last + 1) * size)).sum(1) + (hot * np.arange(size)).sum(1)
+        return row, numbers
+
+    def _places(self, weights: Shared, numbers: Ints) -> Shared:
+        """One-hot words (L, m): the first place up to which more than u / 2^20 of the total weight lies.
+
+        <u W < 2^20 P_j> for the weights P_j up to each place and their total W: 0 before the place, 1 from there on,
+        and always 1 at the last. No division, and the total stays secret.
+        """
+        upto = weights.running()
+        total, count = upto[:, -1:], weights.shape[1]
+        if count == 1:
+            return self.public(np.ones(weights.shape, np.int64))
+        below = self.is_negative(total * numbers[:, None] - upto[:, :-1] * (1 << DRAW_BITS))
+        here = self.to_words(below)
+        return concatenate([here[:, :1], here[:, 1:] - here[:, :-1], 1 - here[:, -1:]], axis=1)
+
+    # -- for every row: what a family may do faster --------------------------------------------------------
+
+    def measure(self, rows: Table, center: Shared, sampling: Sampling) -> Shared:
+        """Keep D, the squared distances of all rows to a centre (1, d), with the blocks. Their sums by group (1, G)."""
+        return self._by_group(measure_rows, rows, sampling, center)
+
+    def consider(self, rows: Table, candidates: Shared, sampling: Sampling) -> Shared:
+        """For each candidate (L, d), keep the lesser of D and the distance to it. Their sums by group (L, G)."""
+        return self._by_group(consider_rows, rows, sampling, candidates)
+
+    def keep(self, rows: Table, best: Shared, sampling: Sampling) -> None:  # noqa: ARG002
+        """D of the candidate that is chosen, by one-hot words (1, L)."""
+        self.on_blocks(keep_rows, rows.blocks, best)()
+
+    def spread(self, rows: Table, groups: Shared, sampling: Sampling) -> Shared:
+        """What a group holds, D and the columns of each of its rows (L, 1 + d, s), by one-hot words (L, G)."""
+        found = self.on_blocks(spread_rows, rows.blocks, groups, sampling)()
+        return total(found)
+
+    def _by_group(self, step: Callable[..., Any], rows: Table, sampling: Sampling, given: Any) -> Shared:
+        """What a step on blocks has added up by the groups of its rows, of all blocks together (any, G)."""
+        found = self.on_blocks(step, rows.blocks, given, sampling)()
+        at = np.concatenate([np.unique(block.rows // sampling.size) for block in rows.blocks])
+        return concatenate(found, axis=1).placed(at, sampling.groups)
+
+
+def by_group(block: Resident, values: Shared, sampling: Sampling) -> Shared:
+    """Values of a block's rows (any, rows), added up by group: (any, groups of this block)."""
+    groups, here = np.unique(block.rows // sampling.size, return_inverse=True)
+    return values.placed(here, len(groups))
+
+
+@block_step
+def measure_rows(family: Any, block: Resident, center: Shared, sampling: Sampling) -> Shared:
+    block.held["nearest"] = nearest = family.mat_dist(block.held["rows"], center).transpose()
+    return by_group(block, nearest, sampling)
+
+
+@block_step
+def consider_rows(family: Any, block: Resident, candidates: Shared, sampling: Sampling) -> Shared:
+    distances = family.mat_dist(block.held["rows"], candidates).transpose()
+    nearest = concatenate([block.held["nearest"]] * candidates.shape[0])
+    closer = family.is_negative(distances - nearest)
+    block.held["candidates"] = least = family.select(closer, nearest, distances)
+    return by_group(block, least, sampling)
+
+
+@block_step
+def keep_rows(family: Any, block: Resident, best: Shared) -> None:
+    block.held["nearest"] = family.matrix_product(best, block.held["candidates"])
+
+
+@block_step
+def spread_rows(family: Any, block: Resident, groups: Shared, sampling: Sampling) -> Shared:
+    """The product of one-hot words with what this block holds of each group, laid out row by row."""
+    here, at = np.unique(block.rows // sampling.size, return_inverse=True)
+    held = concatenate([block.held["nearest"], block.held["rows"].transpose()])  # (1 + d, rows)
+    columns, size = held.shape[0], sampling.size
+    laid = held.placed(at * size + block.rows % size, len(here) * size)
+    laid = laid.reshape(columns, len(here), size).transpose(1, 0, 2).reshape(len(here), columns * size)
+    product: Shared = family.matrix_product(groups[:, here], laid)
+    return product.reshape(groups.shape[0], columns, size)
