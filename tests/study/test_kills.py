@@ -536,5 +536,5 @@ def test_from_nothing(stage):
         assert stage.common()
     for name in stage.names:
         stage.start(name, "run", hook=None)
-    assert set(stage.finish_all(120).values()) == {0}, stage.said()
+    assert set(stage.finish_all().values()) == {0}, stage.said()
     assert stage.agreed("alice")["resumed_after"]

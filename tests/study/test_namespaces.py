@@ -71,7 +71,7 @@ def test_five_parties_and_a_helper_on_their_own_hosts(tmp_path):
                 cast.give(name, f"data.{kind}", x=X[rows, 0], y=X[rows, 1])
             for name in reversed(cast.names):
                 cast.start(name, "run", "--wait", 120)
-            assert cast.finish_all(200) == dict.fromkeys(cast.names, 0), cast.said()
+            assert cast.finish_all() == dict.fromkeys(cast.names, 0), cast.said()
             fit = pooled()
             for name, rows in zip(PARTIES, parts, strict=True):
                 fit.check_labels(cast.labels(name)["label"], rows)

@@ -97,7 +97,7 @@ def test_no_rare_row_stands_in_a_model_of_real_processes(cast, monkeypatch):
     cast.program = BRIEF
     for name in cast.names:
         cast.start(name)
-    assert set(cast.finish_all(180).values()) == {0}, cast.said()
+    assert set(cast.finish_all().values()) == {0}, cast.said()
     check_rare_rows(cast, blocks, expected)
 
 

@@ -72,7 +72,7 @@ def test_three_organisations_from_nothing_to_clusters(tmp_path):
         assert "ready to run; helper, bob could not be checked yet" in said
         for name in cast.names:
             cast.start(name)
-        assert cast.finish_all(120) == dict.fromkeys(cast.names, 0), cast.said()
+        assert cast.finish_all() == dict.fromkeys(cast.names, 0), cast.said()
 
         fit = pooled()
         fit.check_labels(cast.labels("alice")["label"], slice(150))
@@ -156,7 +156,7 @@ def test_by_columns_as_processes(cast):
     orders = give_columns(cast)
     for name in cast.names:
         cast.start(name)
-    assert cast.finish_all(120) == dict.fromkeys(cast.names, 0), cast.said()
+    assert cast.finish_all() == dict.fromkeys(cast.names, 0), cast.said()
     check_columns(cast, orders)
 
 
@@ -185,7 +185,7 @@ def test_from_a_database(cast, postgres_url):  # noqa: F811
         cast.sources[name] = ("--data", postgres_url, "--query", query)
     for name in cast.names:
         cast.start(name)
-    assert cast.finish_all(120) == dict.fromkeys(cast.names, 0), cast.said()
+    assert cast.finish_all() == dict.fromkeys(cast.names, 0), cast.said()
     fit = pooled()
     where = {name: i for i, name in enumerate(IDS)}
     for name, column in (("alice", {"x": 0}), ("bob", {"y": 1})):
@@ -201,7 +201,7 @@ def test_from_a_database(cast, postgres_url):  # noqa: F811
         cast.sources[name] = ("--data", postgres_url, "--query", f"select * from {name}_new order by patient desc")
     for name in cast.names:
         cast.start(name, "predict")
-    assert cast.finish_all(120) == dict.fromkeys(cast.names, 0), cast.said()
+    assert cast.finish_all() == dict.fromkeys(cast.names, 0), cast.said()
     found = cast.labels("alice", "predictions")
     expected = dict(zip(ids, fit.nearest(new), strict=True))
     assert dict(zip(found["patient"], found["label"], strict=True)) == expected
