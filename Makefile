@@ -30,7 +30,7 @@ coverage: $(STAMP)      ## lines and branches that the tests reach, into coverag
 	$(BIN)/python -m pytest -n $(or $(COVERAGE_PROCESSES),2) -m "not slow" --cov --cov-report=term --cov-report=html:coverage $(COVERAGE_TESTS)
 
 mutate: $(STAMP)        ## a sample of mutants; goes on where it ended; MUTATE_MINUTES bounds it, MUTATE_OPTIONS="--sample 20"
-	$(BIN)/python -m tests.mutation --minutes $(or $(MUTATE_MINUTES),120) $(MUTATE_OPTIONS)
+	$(BIN)/python -m tests.mutation --minutes $(or $(MUTATE_MINUTES),120) --processes $(or $(MUTATE_PROCESSES),2) $(MUTATE_OPTIONS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

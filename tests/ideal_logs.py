@@ -26,6 +26,8 @@ def ideal_log(task: Task, p: int, iterations: Sequence[int], bounds: bool = Fals
         places: list[int | None] = [None]
         if one.item.when == "iteration":
             places = [i for done in iterations for i in range(1, min(done, one.iterations) + 1)]
+        if one.item.when == "start":
+            places = [None] * len(iterations)
         assert len(places) <= one.most
         assert places or not one.always
         entries.update((one.item.what, one.to, place) for place in places)

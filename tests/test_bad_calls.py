@@ -136,7 +136,7 @@ BAD_OPTIONS = [
     *(("plan", {"lanes": value}, ["plan", "lanes"]) for value in (-1, 1000, "a")),
     *(("plan", {"schedule": value}, ["plan"]) for value in ("chain", (0,), 3)),
     ("random_state", "lucky", ["RandomState"]),
-    ("init", "k-means++", ["init=", "use .random. or an array"]),
+    ("init", "k-means+", ["init=", r"use .k-means\+\+., .random. or an array"]),
     *(("init", value, ["init has shape", r"\(2, 4\)"]) for value in (X[:3], X[:2, :3], X[0], None)),
     ("init", np.full((2, 4), NAN), ["init", "NaN"]),
     ("init", np.full((2, 4), INF), ["init", "'x0'", "infinity"]),
@@ -320,7 +320,7 @@ def test_over_tls_it_reaches_the_caller_too_and_no_process_outlives_it(monkeypat
         first, second = honest(task, table)
         return [first, second[:, :3]]
 
-    monkeypatch.setattr(subprocess, "Popen", followed)
+    monkeypatch.setattr("coterie.runtime.processes.subprocess.Popen", followed)
     monkeypatch.setattr(parameters, "encode_blocks", spoilt_at_p2)
     before = set(threading.enumerate())
     with pytest.raises(InputError, match="party P2: the block has shape") as caught:

@@ -55,7 +55,8 @@ def option_name(options: dict[str, object]) -> str:
 
 
 def iterations_of_each_start(task: Task, table: np.ndarray) -> list[int]:
-    return [run_oracle(msgspec.structs.replace(task, starts=(start,)), table).n_iter for start in task.starts]
+    alone = [{"starts": (start,)} for start in task.starts] or [{"seeds": (seed,)} for seed in task.seeds]
+    return [run_oracle(msgspec.structs.replace(task, **start), table).n_iter for start in alone]
 
 
 def allowed(model: SecureKMeans, blocks: list[np.ndarray]) -> Counter[Entry]:
@@ -111,6 +112,21 @@ def test_what_is_disclosed_where_max_iter_ends_the_run(options, restarts, protoc
     check(model)
     stop_bits = [entry.iteration for entry in model.disclosures_ if entry.what == "stop bit"]
     assert stop_bits == [1] * restarts
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=option_name)
+def test_what_is_disclosed_from_random_rows(options):
+    model = fitted(options, protocol="onetime", init="random", n_init=2, max_iter=2)
+    check(model)
+    assert "start rows" not in {entry.what for entry in model.disclosures_}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("labels", ["private", "revealed"])
+def test_the_rows_that_were_drawn_are_disclosed_with_revealed_labels_alone(labels, protocol):
+    model = fitted({"partition": "vertical", "labels": labels}, protocol=protocol, n_init=2, max_iter=1)
+    found = [(e.to, e.iteration, e.restart) for e in model.disclosures_ if e.what == "start rows"]
+    assert found == ([(PARTIES, None, 0), (PARTIES, None, 1)] if labels == "revealed" else [])
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -73,7 +73,7 @@ def ran(way: dict[str, Any], **more: Any) -> list[Facts]:
     model = SecureKMeans(3, **{"init": INIT, "bounds": [(-32, 32)] * 4, "tol": 0, **way, **more})
     check_parameters(model)
     gathered = gather(blocks_of(model.partition), model.partition, list(PARTIES))
-    task, encoded, before, _ = prepare_fit(model, gathered, ["x0", "x1", "x2", "x3"])
+    task, encoded, before = prepare_fit(model, gathered, ["x0", "x1", "x2", "x3"])
     jobs = [Job(task), *(Job(task, block=block) for block in encoded)]
     reports = run_threads(World(NAMES), lambda me: do(me, jobs[me.rank]), lanes=task.lanes)
     people = [Participant(name, "data party" if rank else "helper") for rank, name in enumerate(NAMES)]

@@ -21,10 +21,11 @@ SERVERS = Roles(("alice", "bob", "dora"), PARTIES)
 EVERYBODY = ("depot", *PARTIES)
 ALONE = [(name,) for name in PARTIES]
 OPTIONS = [
-    {"partition": partition, "counts": counts, "labels": labels, "centers": centers, "least": least, "sizes": sizes}
-    for partition, counts, labels, centers, least, sizes in product(
+    {"partition": partition, "counts": counts, "labels": labels, "centers": centers, "least": least, "sizes": sizes,
+     "init": init}
+    for partition, counts, labels, centers, least, sizes, init in product(
         ("horizontal", "vertical", "mixed"), ("secret", "revealed"), ("private", "revealed"), ("revealed", "shared"),
-        (1, 10), ("secret", "rounded"),
+        (1, 10), ("secret", "rounded"), ("k-means++", "random"),
     )
     if labels == "private" or partition == "vertical"
 ]  # fmt: skip
@@ -41,6 +42,8 @@ def by_hand(options: dict) -> Counter:
     entries["stop bit", EVERYBODY, "iteration"] += 1
     if svk_means:
         entries["labels", PARTIES, "iteration"] += 1
+        if options["init"] == "k-means++":
+            entries["start rows", PARTIES, "start"] += 1
     elif options["counts"] == "revealed":  # with revealed labels these follow
         entries["counts", PARTIES, "iteration"] += 1
         entries["counts", PARTIES, "end"] += 1
@@ -80,6 +83,8 @@ def test_how_often():
     assert (found["counts"].most, found["inertia"].most, found["inertia"].always) == (1, 1, True)
     counts = [one.most for one in opened(Terms(partition="mixed", counts="revealed", max_iter=7))]
     assert 7 in counts
+    found = {one.item.what: one for one in opened(Terms(partition="vertical", labels="revealed", starts=4))}
+    assert (found["start rows"].most, found["start rows"].always) == (4, True)
 
 
 def test_parts_follow_from_who_holds_what():
@@ -214,6 +219,22 @@ def test_what_is_not_allowed_is_refused_and_not_written(entry, why):
     with pytest.raises(ProtocolError, match=why):
         record(log, *entry)
     assert (log.entries, written) == ([], [])
+
+
+def test_rows_to_start_from_are_opened_once_a_start_and_before_its_iterations():
+    log = ledger(partition="vertical", labels="revealed")
+    for restart in (0, 1):
+        record(log, "start rows", PARTIES, "", restart)
+        with pytest.raises(ProtocolError, match="opened before"):
+            record(log, "start rows", PARTIES, "", restart)
+    for place, why in (((2, None), "not the time"), ((None, None), "not the time"), ((0, 1), "no option")):
+        with pytest.raises(ProtocolError, match=why):
+            record(log, "start rows", PARTIES, "", *place)
+    with pytest.raises(ProtocolError, match="no option"):
+        record(log, "start rows", EVERYBODY, "", 0)
+    for options in ({}, {"partition": "vertical"}, {"partition": "vertical", "labels": "revealed", "init": "random"}):
+        with pytest.raises(ProtocolError, match="no option"):
+            record(ledger(**options), "start rows", PARTIES, "", 0)
 
 
 def test_nothing_is_opened_twice():

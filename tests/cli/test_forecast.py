@@ -154,9 +154,7 @@ def test_securenn_is_forecast_as_well(arguments, said, capsys):
 
 
 def test_shared_centres_and_starts_cost_what_a_fit_takes():
-    model = SecureKMeans(
-        3, bounds=[(-1, 1)] * 5, tol=1e6, n_init=3, init="random", random_state=1, centers="shared"
-    ).fit(X)
+    model = SecureKMeans(3, bounds=[(-1, 1)] * 5, tol=1e6, n_init=3, random_state=1, centers="shared").fit(X)
     assert model.n_iter_ == 1
     sizes = {"rows": 300, "columns": 5, "clusters": 3, "iterations": 1}
     said = forecast_links(study(**sizes, centers="shared", restarts=3))["loopback"]

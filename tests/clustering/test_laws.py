@@ -20,10 +20,13 @@ def fitted(x=X, **options):
 
 
 def assert_same(one, other):
-    """Labels, centres, inertia, iterations and starting rows: the same bits."""
+    """Labels, centres, inertia, iterations and, where they are public, starting rows: the same bits."""
     np.testing.assert_array_equal(one.labels_, other.labels_)
     np.testing.assert_array_equal(one.cluster_centers_, other.cluster_centers_)
-    np.testing.assert_array_equal(one.init_rows_, other.init_rows_)
+    public = one.init == "random" or one.labels == "revealed"
+    assert [hasattr(model, "init_rows_") for model in (one, other)] == [public, public]
+    if public:
+        np.testing.assert_array_equal(one.init_rows_, other.init_rows_)
     assert (one.n_iter_, one.inertia_) == (other.n_iter_, other.inertia_)
 
 
@@ -32,9 +35,19 @@ def reference():
     return fitted()
 
 
+@pytest.fixture(scope="module")
+def random_reference():
+    return fitted(init="random")
+
+
 @pytest.mark.parametrize(("parties", "partition"), SPLITS)
 def test_the_result_does_not_depend_on_who_holds_what(reference, parties, partition):
     assert_same(fitted(n_parties=parties, partition=partition), reference)
+
+
+@pytest.mark.parametrize(("parties", "partition"), SPLITS)
+def test_nor_does_it_from_random_rows(random_reference, parties, partition):
+    assert_same(fitted(n_parties=parties, partition=partition, init="random"), random_reference)
 
 
 @pytest.mark.parametrize("parties", [2, 5])
@@ -100,10 +113,10 @@ def test_blocks_fitted_by_party_and_a_table_that_is_split_are_the_same(reference
     assert_same(SecureKMeans(**options).fit_parties(split(X, "mixed", 3)), reference)
 
 
-def test_random_rows_are_the_same_start_as_their_values(reference):
-    given = SecureKMeans(4, init=X[reference.init_rows_], counts="revealed").fit(X)
-    np.testing.assert_array_equal(given.labels_, reference.labels_)
-    np.testing.assert_array_equal(given.cluster_centers_, reference.cluster_centers_)
+def test_random_rows_are_the_same_start_as_their_values(random_reference):
+    given = SecureKMeans(4, init=X[random_reference.init_rows_], counts="revealed").fit(X)
+    np.testing.assert_array_equal(given.labels_, random_reference.labels_)
+    np.testing.assert_array_equal(given.cluster_centers_, random_reference.cluster_centers_)
 
 
 @pytest.mark.parametrize("way", WAYS, ids=way_name)
@@ -124,7 +137,7 @@ def test_labels_belong_to_the_final_centres(way):
 
 @pytest.mark.parametrize("way", [WAYS[0], WAYS[1], WAYS[-1]], ids=way_name)
 def test_the_winner_of_several_restarts_is_the_best_of_them(way):
-    best = SecureKMeans(4, random_state=5, n_init=3, max_iter=3, **way).fit(X)
+    best = SecureKMeans(4, init="random", random_state=5, n_init=3, max_iter=3, **way).fit(X)
     singles = [SecureKMeans(4, init=X[rows], max_iter=3, **way).fit(X) for rows in best.init_rows_]
     winner = min(singles, key=lambda single: single.inertia_)
     np.testing.assert_array_equal(best.labels_, winner.labels_)

@@ -135,7 +135,9 @@ def problems(draw):
         "n_clusters": k,
         "protocol": draw(st.sampled_from(list(FAMILIES))),
         "centers": draw(st.sampled_from(["revealed", "shared"])),
-        "init": draw(st.just("random") | arrays(np.float64, (k, d), elements=st.integers(-2, 2))),
+        "init": draw(
+            st.sampled_from(["k-means++", "random"]) | arrays(np.float64, (k, d), elements=st.integers(-2, 2))
+        ),
         "n_init": draw(st.sampled_from([1, 1, 2])),
         "max_iter": draw(st.integers(1, 3)),
         "tol": draw(st.sampled_from([0, 1e-4, 1.0])),

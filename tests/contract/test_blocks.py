@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from coterie.errors import ProtocolError
 from coterie.protocols.blocks import STEPS, block_step, step_name
 from coterie.protocols.interface import RowSets
 from coterie.protocols.onetime.centers import CenterMask
+from coterie.protocols.sampling import Sampling, trials
 from coterie.protocols.steps import Family
 from coterie.ring import Words
 from coterie.runtime.oracle import run_oracle
@@ -24,8 +26,15 @@ from tests.contract import families
 
 #: The steps that bring labels back, row by row: to be opened to whom they belong, or kept by this party.
 OF_LABELS = {"index_rows", "least_values", "hand_over", "index_cells", "least_cells", "hand_over_cells"}
+#: The steps of a start, with L candidates and about as many groups as a group has rows: sums by group for each
+#: candidate, or what one group holds for each, and nothing in between.
+BY_GROUP = {"measure_rows", "consider_rows", "measure_cells", "consider_cells"}
+OF_ONE_GROUP = {"spread_rows", "spread_cells"}
 DATA = {one.__name__: one for one in (CenterMask, RowSets)}
+STRUCTS = {one.__name__: one for one in (Layout, Sampling)}
 K, D = 3, 2
+L = trials(K)
+MOST = 2 * K * (D + 4)
 ROWS = np.random.RandomState(5).normal(0, 1, (150, D)) + np.repeat([[0, 0], [9, 9], [-9, 9]], 50, axis=0)
 
 
@@ -40,8 +49,8 @@ def written(value: Any) -> Any:
         case CenterMask() | RowSets():
             fields = [written(getattr(value, field.name)) for field in dataclasses.fields(value)]
             return ["data", type(value).__name__, fields]
-        case Layout():
-            return ["layout", msgspec.msgpack.encode(value)]
+        case Layout() | Sampling():
+            return ["struct", type(value).__name__, msgspec.msgpack.encode(value)]
         case tuple():
             return ["tuple", [written(one) for one in value]]
         case int() | str() | bool() | None:
@@ -57,8 +66,8 @@ def read(value: Any) -> Any:
             return Shared(Words(width), tuple(map(read, shares)), tuple(adds))
         case ["data", name, fields]:
             return DATA[name](*map(read, fields))
-        case ["layout", data]:
-            return msgspec.msgpack.decode(data, type=Layout)
+        case ["struct", name, data]:
+            return msgspec.msgpack.decode(data, type=STRUCTS[name])
         case ["tuple", values]:
             return tuple(map(read, values))
         case ["plain", value]:
@@ -80,19 +89,38 @@ def secrets(value: Any) -> list[int]:
     return []
 
 
+def sizes_back(step: str, block: Any, values: list[Any]) -> Collection[int]:
+    """How large what a step brings back may be."""
+    sampling = next((one for one in values if isinstance(one, Sampling)), None)
+    if step in OF_LABELS:
+        return range(len(block.rows) * K + 1)
+    if step in BY_GROUP:
+        return range(L * sampling.groups + 1)
+    if step in OF_ONE_GROUP:
+        return {0, L * (1 + D) * sampling.size}
+    return range(MOST + 1)
+
+
+def most_along(step: str, values: list[Any]) -> int:
+    """How large what a step takes along may be: one-hot words of groups, or about the centres."""
+    if step in OF_ONE_GROUP:
+        return max(MOST, *(L * one.groups for one in values if isinstance(one, Sampling)))
+    return MOST
+
+
 def elsewhere(family: Family, step: Any, blocks: Any, *given: Any) -> Any:
     """As `on_blocks`, for blocks that are reached by bytes alone."""
     name = step_name(step)
     order = msgspec.msgpack.encode([name, [written(one) for one in given]])
-    most = 2 * K * (D + 4)
 
     def work(me: Any, b: int) -> bytes:
         called, arguments = msgspec.msgpack.decode(order)
         values = [read(one) for one in arguments]
+        step, most = called.rpartition(".")[2], most_along(called.rpartition(".")[2], values)
         assert all(size <= most for one in values for size in secrets(one)), f"{name} takes too much along"
         found = STEPS[called](family.at(me), blocks[b], *values)
-        limit = most if called.rpartition(".")[2] not in OF_LABELS else len(blocks[b].rows) * K
-        assert all(size <= limit for size in secrets(found)), f"{name} brings rows back"
+        allowed = sizes_back(step, blocks[b], values)
+        assert all(size in allowed for size in secrets(found)), f"{name} brings rows back"
         return msgspec.msgpack.encode(written(found))
 
     wait = family.me.in_blocks(len(blocks), work)
@@ -139,6 +167,20 @@ def test_revealed_labels(far):
     assert_equals_oracle(model.fit_parties(blocks), blocks)
 
 
+def plant(monkeypatch, module, step):
+    """In the place of a step of `onetime`, under its name."""
+    real = getattr(module, step.__name__)
+    step.__module__, step.__qualname__ = real.__module__, step.__name__
+    monkeypatch.setitem(STEPS, step_name(step), step)
+    monkeypatch.setattr(module, step.__name__, step)
+
+
+def assert_found(step):
+    with pytest.raises(coterie.errors.PartyFailed, match=f"{step.__name__} brings rows back"):
+        model = coterie.SecureKMeans(K, random_state=1, plan={"schedule": "tournament"})  # no dry run before
+        model.fit_parties(coterie.data.split(ROWS, "horizontal", 2))
+
+
 def test_a_step_that_brings_rows_back_is_found(far, monkeypatch):
     """Planted: instead of the rows that are asked for, all of a block."""
     from coterie.protocols.onetime import family as module
@@ -146,12 +188,28 @@ def test_a_step_that_brings_rows_back_is_found(far, monkeypatch):
     def pick_cells(family, block, numbers):
         return np.zeros((len(block.rows), D), np.uint64)
 
-    pick_cells.__module__, pick_cells.__qualname__ = module.pick_cells.__module__, "pick_cells"
-    monkeypatch.setitem(STEPS, step_name(pick_cells), pick_cells)
-    monkeypatch.setattr(module, "pick_cells", pick_cells)
-    with pytest.raises(coterie.errors.PartyFailed, match="pick_cells brings rows back"):
-        model = coterie.SecureKMeans(K, random_state=1, plan={"schedule": "tournament"})  # no dry run before
-        model.fit_parties(coterie.data.split(ROWS, "horizontal", 2))
+    plant(monkeypatch, module, pick_cells)
+    assert_found(pick_cells)
+
+
+def test_a_step_that_brings_distances_back_row_by_row_is_found(far, monkeypatch):
+    """Planted: instead of sums by group, or of what one group holds, the distances of a block."""
+    from coterie.protocols.onetime import family as module
+
+    measure, spread = module.measure_cells, module.spread_cells
+
+    def measure_cells(family, block, mask, sampling):
+        found = measure(family, block, mask, sampling)
+        return found if family.me.deals else family.me.shared(found.ring, block.held["nearest"])
+
+    def spread_cells(family, block, hot, sampling):
+        found = spread(family, block, hot, sampling)
+        return found if family.me.deals else block.held["nearest"]
+
+    for planted in (measure_cells, spread_cells):
+        with monkeypatch.context() as patch:
+            plant(patch, module, planted)
+            assert_found(planted)
 
 
 def test_only_what_is_declared_goes_to_a_block():

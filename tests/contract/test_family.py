@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from copy import copy
+from types import MethodType
+
 import numpy as np
 import pytest
 
 from coterie.clustering import Layout
-from coterie.protocols import Problem
+from coterie.protocols import Problem, sampling
 from coterie.protocols.interface import Primitives, RowSets
+from coterie.protocols.sampling import Sampling, public_draws
 from coterie.protocols.steps import Family
 from coterie.ring import Words
 from coterie.sharing import concatenate
@@ -209,7 +213,108 @@ def any_of(f: Family, data: Data):
     return f.any_of(bits, 2), Family.any_of(f, bits, 2)
 
 
+# -- of a start: k-means++, of which the last group of rows is partial
+
+SAMPLING = Sampling.of(PROBLEM)
+FIRST, CANDIDATES, BEST = 4, [7, 11, 4], 1
+DISTANCES = ((ROWS[:, None] - ROWS) ** 2).sum(2)
+NEAREST = DISTANCES[:, FIRST]
+LEFT = np.minimum(NEAREST, DISTANCES[CANDIDATES])  # the last candidate is the first centre: nothing is closer to it
+PAIRS = np.array([[0, 0], [1 << 19, 1 << 19], [(1 << 20) - 1, (1 << 20) - 1], [(1 << 20) - 1, 5], [777, 999_999]])
+DRAWS = public_draws(b"a contract", len(ROWS), len(CENTERS))
+
+
+def by_group(values):
+    return np.add.reduceat(values, np.arange(0, len(ROWS), SAMPLING.size), axis=-1)
+
+
+def held_by(nearest):
+    """By group, what it holds (2, 1 + d, s)."""
+    out = np.zeros((3, 2 * SAMPLING.size), np.int64)
+    out[:, : len(ROWS)] = [nearest, *ROWS.T]
+    return out.reshape(3, 2, SAMPLING.size).transpose(1, 0, 2)
+
+
+def generally(family):
+    """The same family with none of its own steps of a start."""
+    general = copy(family)
+    for name in ("pick", "measure", "consider", "keep", "spread", "draw", "one_hot_least", "seed"):
+        setattr(general, name, MethodType(getattr(Family, name), general))
+    return general
+
+
+def both(f: Family, data: Data, operate):
+    """By the family's own steps on its table, and by the general ones on rows that are words."""
+    return operate(f, data.table), operate(generally(f), data.laid_out)
+
+
+def measure(f: Family, data: Data):
+    return both(f, data, lambda g, rows: g.widen(g.measure(rows, g.public(ROWS[[FIRST]]), SAMPLING)))
+
+
+def begun(g: Family, rows):
+    g.measure(rows, g.public(ROWS[[FIRST]]), SAMPLING)
+
+
+def consider(f: Family, data: Data):
+    def operate(g, rows):
+        begun(g, rows)
+        return g.widen(g.consider(rows, g.public(ROWS[CANDIDATES]), SAMPLING))
+
+    return both(f, data, operate)
+
+
+def spread(f: Family, data: Data):
+    def operate(g, rows):
+        begun(g, rows)
+        return g.spread(rows, g.public(np.array([[0, 1], [1, 0], [0, 1]])), SAMPLING)
+
+    return both(f, data, operate)
+
+
+def keep(f: Family, data: Data):
+    """Of what is kept, by the next step; several times over."""
+
+    def operate(g, rows):
+        begun(g, rows)
+        for best in (2, BEST):
+            g.consider(rows, g.public(ROWS[CANDIDATES]), SAMPLING)
+            g.keep(rows, g.public(np.eye(3, dtype=np.int64)[[best]]), SAMPLING)
+        return g.spread(rows, g.public(np.eye(2, dtype=np.int64)), SAMPLING)
+
+    return both(f, data, operate)
+
+
+def draw(f: Family, data: Data):
+    def operate(g, rows):
+        begun(g, rows)
+        found, numbers = g.draw(rows, g.public(sampling._of_groups(SAMPLING, NEAREST)), PAIRS, SAMPLING)
+        return concatenate([found, numbers[:, None]], axis=1)
+
+    return both(f, data, operate)
+
+
+def seed(f: Family, data: Data):
+    def operate(g, rows):
+        centers, numbers = g.seed(rows, *DRAWS)
+        return concatenate([centers, numbers[:, None]], axis=1)
+
+    return both(f, data, operate)
+
+
+def with_numbers(rows):
+    return np.column_stack([ROWS[rows], rows])
+
+
 STEPS = {
+    measure: by_group(NEAREST)[None],
+    consider: by_group(LEFT),
+    spread: held_by(NEAREST)[[1, 0, 1]],
+    keep: held_by(LEFT[BEST]),
+    draw: with_numbers(
+        [sampling._draw(SAMPLING, sampling._of_groups(SAMPLING, NEAREST), NEAREST, u, v) for u, v in PAIRS.tolist()]
+    ),
+    seed: with_numbers(sampling.plus_plus(SAMPLING, ROWS, *DRAWS)),
     labels: LABELS,
     named_labels: np.array([4, 0, 2, 1])[LABELS],
     counts: HOT.sum(0),
@@ -233,6 +338,43 @@ def test_a_step_of_a_familys_own_is_the_general_one(protocol, owners, step):
     assert own.tolist() == general.tolist()
     if STEPS[step] is not None:
         assert own.tolist() == STEPS[step].tolist()
+
+
+#: (rows, clusters, half, rows of a block).
+STARTS = {
+    "one cluster": (20, 1, 40, 64),
+    "two clusters": (20, 2, 40, 64),
+    "one row": (1, 1, 40, 64),
+    "a cluster for every row": (5, 5, 40, 64),
+    "one group, not full": (9, 3, 40, 64),
+    "one group": (16, 3, 40, 64),
+    "several blocks that cut through groups": (150, 4, 40, 64),
+    "blocks of less than a group": (40, 3, 40, 5),
+    "all rows alike": (40, 3, 0, 64),
+    "as wide as can be": (70, 3, 1 << 26, 64),
+}
+
+
+@pytest.mark.parametrize("case", STARTS)
+@pytest.mark.parametrize(("protocol", "owners"), [("plaintext", 1), ("securenn", 2), ("onetime", 3), ("replicated", 2)])
+def test_a_start_is_that_of_the_clear(protocol, owners, case):
+    n, k, half, block = STARTS[case]
+    rows = np.random.RandomState(n).randint(-half, half + 1, (n, 2))
+    draws = public_draws(case.encode(), n, k)
+
+    def operate(family):
+        me = family.me
+        layout = Layout("horizontal", n, 2, rows=(n, *[0] * (me.world.p - 1)))
+        own = (rows if me.rank == me.world.owners[0] else np.zeros_like(rows)) if me.owns else None
+        centers, numbers = (family if protocol != "plaintext" else generally(family)).seed(
+            family.table(own, layout), *draws
+        )
+        return centers, numbers
+
+    problem = Problem(n, k, (max(half, 1),) * 2, block_rows=block)
+    centers, numbers = compute(protocol, owners, operate, problem=problem)
+    chosen = sampling.plus_plus(Sampling.of(problem), rows, *draws)
+    assert (centers.tolist(), numbers.tolist()) == (rows[chosen].tolist(), chosen)
 
 
 @every_family

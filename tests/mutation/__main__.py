@@ -15,8 +15,10 @@ import argparse
 import signal
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
+from queue import Queue
 
 import msgspec
 
@@ -40,7 +42,7 @@ def main(line: list[str] | None = None) -> int:
     known = remembered(results)
     todo = [mutant for mutant in chosen if mutant not in known]
     print(f"{len(everything)} mutants; a sample of {len(chosen)}, {len(todo)} still to be tried", flush=True)
-    for one in attempts(todo, given.state, time.monotonic() + 60 * given.minutes):
+    for one in attempts(todo, given.state, time.monotonic() + 60 * given.minutes, given.processes):
         with results.open("ab") as out:
             out.write(msgspec.json.encode(one) + b"\n")
         known[one.mutant] = one
@@ -56,12 +58,28 @@ def main(line: list[str] | None = None) -> int:
     return int(len(tried) < len(chosen))
 
 
-def attempts(todo: list[Mutant], folder: Path, deadline: float) -> Iterable[Tried]:
-    copy = Copy(folder) if todo else None
-    for mutant in todo:
-        if copy is None or time.monotonic() > deadline:
-            return
-        yield copy.attempt(mutant)
+def attempts(todo: list[Mutant], folder: Path, deadline: float, processes: int) -> Iterator[Tried]:
+    """What becomes of the mutants, in the order in which it is known; so many at a time, each in a copy of its own."""
+    copies: Queue[Copy] = Queue()
+    for number in range(min(processes, len(todo))):
+        copies.put(Copy(folder / f"copy {number}"))
+
+    def attempt(mutant: Mutant) -> Tried | None:
+        if time.monotonic() > deadline:
+            return None
+        copy = copies.get()
+        try:
+            return copy.attempt(mutant)
+        finally:
+            copies.put(copy)
+
+    pool = ThreadPoolExecutor(processes)
+    try:
+        for done in as_completed([pool.submit(attempt, mutant) for mutant in todo]):
+            if (one := done.result()) is not None:
+                yield one
+    finally:
+        pool.shutdown(cancel_futures=True)  # those under way come to their end
 
 
 def remembered(path: Path) -> dict[Mutant, Tried]:
@@ -81,6 +99,7 @@ def arguments(line: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--sample", type=int, default=SAMPLE, help=f"how many mutants ({SAMPLE})")
     parser.add_argument("--seed", type=int, default=SEED, help=f"of the sample ({SEED})")
     parser.add_argument("--minutes", type=float, default=MINUTES, help=f"begin no mutant after so long ({MINUTES:.0f})")
+    parser.add_argument("--processes", type=int, default=1, help="how many mutants to try at a time (1)")
     parser.add_argument("--folder", action="append", choices=FOLDERS, help="only this folder; may be repeated")
     parser.add_argument("--state", type=Path, default=ROOT / "build" / "mutants", help="where the state is kept")
     parser.add_argument("--fresh", action="store_true", help="forget what was tried")

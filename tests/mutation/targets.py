@@ -41,6 +41,9 @@ TESTS = {
         FITS,
         ONETIME_VIEWS,
     ],
+    "protocols/onetime/seeding": ["tests/protocols/test_seeding.py", "tests/contract/test_family.py", ONETIME_VIEWS],
+    "protocols/sampling": ["tests/protocols/test_sampling.py"],
+    "protocols/seeding": ["tests/contract/test_family.py", "tests/protocols/test_seeding.py"],
     "protocols/securenn/": [
         "tests/protocols/test_compare.py",
         "tests/protocols/test_securenn_family.py",

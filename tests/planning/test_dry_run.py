@@ -122,10 +122,24 @@ def test_blocks_of_one_kind_are_run_once(monkeypatch, partition, protocol):
     monkeypatch.setattr(DryParty, "deal", lambda me, one: dealt.append(one.purpose) or deal(me, one))
     steps, sent = [], []
     for blocks in (4, 400):
-        task = sketch(even_layout(partition, blocks * 64, 2, 2), 3, protocol=protocol)
+        task = sketch(even_layout(partition, blocks * 64, 2, 2), 3, protocol=protocol, init="random")
         dealt.clear()
         found = dry_run(msgspec.structs.replace(task, block_rows=64), 2, "stop")
         steps.append(len(dealt))
         sent.append(found.further[1:].sum())
     assert steps[0] == steps[1]
     assert sent[1] > 50 * sent[0]
+
+
+def test_blocks_whose_rows_lie_in_as_many_groups_are_run_once(monkeypatch):
+    """Of a start by k-means++: how many groups a block touches depends on where it begins, and on little else."""
+    steps: list[int] = []
+    deal = DryParty.deal
+    monkeypatch.setattr(DryParty, "deal", lambda me, one: steps.append(1) or deal(me, one))
+    counts = []
+    for blocks in (40, 400):
+        task = sketch(even_layout("horizontal", blocks * 96, 2, 2), 3)
+        steps.clear()
+        dry_run(msgspec.structs.replace(task, block_rows=64), 2, "stop")
+        counts.append(len(steps))
+    assert counts[1] < 2 * counts[0]

@@ -64,7 +64,7 @@ def test_bytes_and_rounds_are_as_rehearsed(protocol, parties, way, ended_by):
 
 @pytest.mark.parametrize("options", [{}, {"centers": "shared"}, {"least": 3}], ids=str)
 def test_several_starts(options):
-    task = sketch(even_layout("horizontal", 200, 2, 2), 2, protocol="securenn", restarts=3)
+    task = sketch(even_layout("horizontal", 200, 2, 2), 2, protocol="securenn", restarts=3, init="random")
     task = msgspec.structs.replace(task, block_rows=64, **options)
     assert_found_alike(task, 2, "stop")
 
@@ -75,6 +75,12 @@ def test_a_million_rows_take_no_longer_to_forecast():
     assert found.rounds_per_iteration == 139
     assert found.bytes_per_iteration["P1"] > 10**9
     assert found.seconds > 60
+
+
+def test_a_drawn_start_is_refused():
+    task = sketch(even_layout("horizontal", 200, 2, 2), 2, protocol="securenn")
+    with pytest.raises(InputError, match="no forecast of a start by k-means"):
+        rehearse(task, 2, "stop")
 
 
 def test_a_patchwork_is_refused():

@@ -33,6 +33,7 @@ OPTIONS = {
     "labels": "private",
     "centers": "revealed",
     "scale": "none",
+    "init": "k-means++",
 }
 
 
@@ -85,7 +86,7 @@ LABELS = np.array([0, 1, 1, 1])
 def small_run(partition: str, least: int = 1, **options: Any) -> tuple[Task, tuple[Outcome, ...]]:
     """Twenty rows, four columns, a small and a large cluster, two parties: what was agreed on; outcomes by rank."""
     x = table()
-    model = SecureKMeans(2, partition=partition, init=x[[0, 19]], bounds=[(-20, 20)] * 4, **options)
+    model = SecureKMeans(2, **{"partition": partition, "init": x[[0, 19]], "bounds": [(-20, 20)] * 4, **options})
     gathered = gather(split(x, partition, 2), partition, NAMES[1:])
     task, blocks, *_ = prepare_fit(model, gathered, ["a", "b", "c", "e"])
     task = msgspec.structs.replace(task, least=least)

@@ -73,6 +73,25 @@ def test_small_clusters_are_closed():
     assert facts.least == 5
 
 
+@pytest.mark.parametrize("partition", ["horizontal", "vertical"])
+def test_facts_say_where_centres_started_and_nothing_of_rows_that_nobody_knows(partition):
+    for rank in (0, 1, 2):
+        facts = facts_of_small_run(rank, partition, init="k-means++", n_init=2, random_state=3)
+        assert (facts.options["init"], facts.options["n_init"]) == ("k-means++", "2")
+        assert [len(bytes.fromhex(seed)) for seed in facts.options["seeds"].split(", ")] == [16, 16]
+        assert "start" not in facts.options
+        assert "start rows" not in {entry.what for entry in facts.disclosures}
+        assert facts_of_small_run(rank, partition, init="random", random_state=3).options["start"].count(",") == 1
+        assert facts_of_small_run(rank, partition).options["init"] == "given"
+
+
+def test_revealed_labels_tell_of_the_rows_that_were_drawn():
+    facts = facts_of_small_run(1, "vertical", init="k-means++", labels="revealed", random_state=3)
+    (entry,) = (entry for entry in facts.disclosures if entry.what == "start rows")
+    assert (entry.to, entry.restart, entry.iteration) == (("alice", "bob"), 0, None)
+    assert "start" not in facts.options
+
+
 def test_given_options_are_added():
     task, outcomes = small_run("horizontal")
     facts = facts_of(task, outcomes[1], 1, PARTICIPANTS, {"link": "wan"}, title="t", study="s")

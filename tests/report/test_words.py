@@ -50,10 +50,18 @@ def test_everybody_has_a_place_and_every_sentence_ends(way):
 @pytest.mark.parametrize("way", WAYS, ids="-".join)
 def test_the_helper_learns_the_stop_bit_and_no_result(way):
     made = promised(*way)
-    assert "depot" in made.during[0]
-    assert "one bit" in made.during[0]
-    assert not any("depot" in sentence for sentence in made.during[1:])
+    told = [sentence for sentence in made.during if "depot" in sentence]
+    assert len(told) == 1
+    assert "one bit" in told[0]
     assert made.at_end["depot"][0].startswith("Nothing")
+
+
+def test_who_learns_which_rows_centres_start_from():
+    drawn = "rows that k-means++ has drawn"
+    for labels, init in (("private", "k-means++"), ("private", "random"), ("revealed", "k-means++")):
+        made = promises(Terms(partition="vertical", labels=labels, init=init), ROLES)
+        told, kept = drawn in words(made.during), "Which rows k-means++ has drawn" in words(made.nobody)
+        assert (told, kept) == (labels == "revealed", (labels, init) == ("private", "k-means++"))
 
 
 def test_default_by_hand():
@@ -232,8 +240,9 @@ def test_options_have_meanings():
 
 
 def test_counted_protocols_have_meanings():
-    for protocol in ("onetime", "securenn"):
-        _, outcomes = small_run("horizontal", protocol=protocol)
+    for protocol, init in product(("onetime", "securenn"), ("k-means++", "random")):
+        _, outcomes = small_run("horizontal", protocol=protocol, init=init, random_state=0)
+        assert ("KMeans++" in outcomes[1].traffic.by_protocol) == (init == "k-means++")
         assert set(outcomes[1].traffic.by_protocol) <= set(PROTOCOL_PURPOSES)
 
 

@@ -21,18 +21,26 @@ REACH = 1 << 25  # the encoded range is -REACH..REACH, as many steps as n = 60 r
 
 @dataclass(frozen=True)
 class Study:
-    """What is agreed on before anybody looks at data."""
+    """What is agreed on before anybody looks at data. `drawn`: rows to start from are drawn in secret, as many as there
+    are in `starts`."""
 
     partition: str = "horizontal"
     p: int = 2
     rows: int = 60
     columns: int = 2
     starts: tuple[tuple[int, ...], ...] = ((0, 25, 50),)
+    drawn: bool = False
     options: dict[str, Any] = field(default_factory=dict)
 
     @property
     def clusters(self) -> int:
         return len(self.starts[0])
+
+    @property
+    def _start(self) -> dict[str, Any]:
+        if not self.drawn:
+            return {"starts": self.starts}
+        return {"seeds": tuple(bytes([start]) for start in range(len(self.starts)))}
 
     def jobs(self, data: Array) -> list[Job]:
         """A job for every role, the helper's first."""
@@ -41,7 +49,7 @@ class Study:
         bounds = (float(REACH),) * self.columns
         encoding = FixedPoint(tuple(-b for b in bounds), bounds, table.names, 0)
         task = Task(
-            "securenn", self.clusters, table.layout, encoding, starts=self.starts, max_iter=2, tol=0.0, **self.options
+            "securenn", self.clusters, table.layout, encoding, max_iter=2, tol=0.0, **self._start, **self.options
         )
         blocks = [encoding.encode(block, table.layout.own_columns(j + 1)) for j, block in enumerate(table.blocks)]
         return [Job(task), *(Job(task, block=block) for block in blocks)]
@@ -67,6 +75,13 @@ def far(rows: int, columns: int) -> Array:
     return data
 
 
+#: From rows that k-means++ draws.
+DRAWN = {
+    "drawn": Study(drawn=True),
+    "drawn, three parties": Study("mixed", p=3, drawn=True, options={"block_rows": 16}),
+    "drawn, restarts": Study("vertical", rows=30, starts=((0, 10), (5, 20)), drawn=True),
+    "drawn, labels revealed": Study("vertical", p=3, rows=120, columns=3, drawn=True, options={"labels": "revealed"}),
+}
 STUDIES = {
     "horizontal": Study(),
     "horizontal, three parties": Study(p=3),
@@ -77,6 +92,7 @@ STUDIES = {
     "centers shared": Study(options={"centers": "shared"}),
     "restarts": Study(rows=30, starts=((0, 10), (5, 20))),
     "blocks": Study(options={"block_rows": 16}),
+    **DRAWN,
 }
 
 

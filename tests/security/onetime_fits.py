@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import msgspec
@@ -83,7 +83,8 @@ class OneTimeStudy(Study):
 
 
 def onetime(study: Study, lanes: int = 0) -> OneTimeStudy:
-    return OneTimeStudy(study.partition, study.p, study.rows, study.columns, study.starts, study.options, lanes)
+    changed = {field.name: getattr(study, field.name) for field in fields(study)}
+    return OneTimeStudy(**changed, lanes=lanes)
 
 
 TWO_STARTS = ((0, 25, 50), (5, 20, 40))
@@ -101,6 +102,8 @@ STUDIES = {
         "vertical", rows=200, options={"block_rows": 64, "labels": "revealed"}, lanes=2
     ),
     "lanes, restarts": OneTimeStudy(rows=200, starts=TWO_STARTS, options={"block_rows": 64}, lanes=3),
+    "drawn, lanes": OneTimeStudy("mixed", p=3, rows=200, drawn=True, options={"block_rows": 64}, lanes=2),
+    "drawn, five parties": OneTimeStudy("vertical", p=5, columns=6, drawn=True),
     "all pairs": OneTimeStudy(task={"schedule": (3,)}),
     "one cluster": OneTimeStudy(starts=((7,),)),
 }
@@ -114,6 +117,7 @@ FILLED = OneTimeStudy(
     options={"block_rows": 64},
     task={"encoding": FixedPoint((-SMALL,) * 2, (SMALL,) * 2, ("a", "b"), 0)},
 )
+FILLED_DRAWN = replace(FILLED, drawn=True)
 
 #: Iterations that go on where nothing moves any more.
 RESTLESS = {
@@ -124,6 +128,7 @@ RESTLESS = {
         ("lanes", "vertical", 2, {}),
     ]
 }
+RESTLESS["drawn"] = replace(RESTLESS["horizontal"], drawn=True)
 
 
 def blobs(study: OneTimeStudy) -> Array:

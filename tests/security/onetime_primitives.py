@@ -22,8 +22,10 @@ from coterie.protocols.onetime.bits import BitFactor, bit_products, products_of
 from coterie.protocols.onetime.centers import mask_centers, mask_of, movement
 from coterie.protocols.onetime.labelling import all_pairs, one_hot, select_words, tournament
 from coterie.protocols.onetime.means import lift, mean_times_power, open_places, reciprocal_table, truncate
+from coterie.protocols.onetime.seeding import block_spread, keep_cells
 from coterie.protocols.onetime.sign import signs_of_differences
 from coterie.protocols.onetime.table import Block, block_scores, block_sums, block_words
+from coterie.protocols.sampling import Sampling
 from coterie.randomness import Streams
 from coterie.ring import Array, Words
 from coterie.sharing import Party, Shared
@@ -312,6 +314,46 @@ def _objective(me: Party, value: int, count: int) -> None:
     family.objective(sums, counts, shared(me, WORDS, np.full((512, 4), value)))
 
 
+#: Groups of 64 rows: distances have 16 bits.
+DRAWN = Sampling(N, 64, 0, 0)
+
+
+def _keep(times: int = 1) -> Callable[..., None]:
+    def role(me: Party, hot: int, gained: int) -> None:
+        family, count = OneTime(me, Problem(256, 2, (1,))), 256
+        block = Block(0, np.arange(256), (1,))
+        for _ in range(times):
+            words = shared(me, WORDS, np.full((1, count), hot))
+            block.held |= {"gained": rows_of(me, *[gained] * count, count=256), "nearest": rows_of(me, 0, count=256)}
+            keep_cells(family, block, words, DRAWN)
+
+    return role
+
+
+def _spread(times: int = 1) -> Callable[..., None]:
+    def role(me: Party, value: int, hot: int, near: int) -> None:
+        p, n = me.world.p, 4096
+        layout = Layout("horizontal", n, 1, rows=(n, *[0] * (p - 1)))
+        (block,) = entered(me, layout, value, n).blocks
+        if not me.deals:
+            block.held["nearest"] = rows_of(me, near, count=n)
+        for _ in range(times):
+            words = shared(me, WORDS, np.full((8, 64), hot))
+            block_spread(me, block, words, 1, DRAWN, 16)
+
+    return role
+
+
+def _consider(me: Party, value: int, candidate: int) -> None:
+    """Scores of 16 bits and distances of 32; a candidate is as close as the first centre, or as far as can be."""
+    n, p, sampling = 4096, me.world.p, Sampling(4096, 1024, 0, 0)
+    family = OneTime(me, Problem(n, 3, (63,), n))
+    layout = Layout("horizontal", n, 1, rows=(n, *[0] * (p - 1)))
+    table = family.table(own_part(me, layout, value), layout)
+    family.measure(table, shared(me, WORDS, np.full((1, 1), value)), sampling)
+    family.consider(table, shared(me, WORDS, np.full((64, 1), candidate)), sampling)
+
+
 SIGN = Primitive("signs", _signs(8), ((0, 0), (63, -64)))
 TWO_SIGNS = Primitive("two signs", _signs(8, 2), ((0, 0), (63, -64)))
 WIDE_SIGN = Primitive("signs of 32 bits", _signs(32), ((0, 0), (-(2**30), 2**30)))
@@ -335,10 +377,16 @@ TRUNCATE = Primitive("truncate", _truncate, ((0,), (-(2**14),)))
 ARG_MIN = Primitive("arg_min", _arg_min, ((0, 0, 0), (30, 7, 1)))
 CHOOSE = Primitive("choose", _choose, ((0, 0), (2**40, -(2**40))))
 OBJECTIVE = Primitive("objective", _objective, ((0, 0), (-(2**20), 8000)))
+KEEP = Primitive("keep", _keep(), ((0, 0), (1, -(2**15))))
+TWO_KEEPS = Primitive("keep, twice", _keep(2), ((0, 0), (1, -(2**15))))
+SPREAD = Primitive("spread", _spread(), ((0, 0, 0), (9, 1, 2**14)))
+TWO_SPREADS = Primitive("spread, twice", _spread(2), ((0, 0, 0), (9, 1, 2**14)))
+CONSIDER = Primitive("consider", _consider, ((0, 0), (63, -63)))
 
 PRIMITIVES = (
     SIGN, TWO_SIGNS, WIDE_SIGN, BIT_PRODUCTS, SELECT, TOURNAMENT, ALL_PAIRS, CENTERS, TABLE, TWO_TABLES, SCORES,
     BITS_TO_WORDS, SUMS, PLACES, MEAN, TWO_MEANS, LIFT, TRUNCATE, ARG_MIN, CHOOSE, OBJECTIVE,
+    KEEP, TWO_KEEPS, SPREAD, TWO_SPREADS, CONSIDER,
 )  # fmt: skip
 
 

@@ -46,6 +46,24 @@ def test_a_planted_opening_of_the_counts_is_caught(monkeypatch):
         check_disclosures(STUDIES["horizontal"])
 
 
+def test_a_planted_opening_of_the_rows_that_were_drawn_is_caught(monkeypatch):
+    draw = SecureNN.draw
+
+    def indiscreet(self, *given):
+        found, numbers = draw(self, *given)
+        self.open(numbers, self.me.world.owners, "start rows", "curiosity")
+        return found, numbers
+
+    monkeypatch.setattr(SecureNN, "draw", indiscreet)
+    for name in ("drawn", "drawn, labels revealed"):
+        with monkeypatch.context() as patch:
+            with pytest.raises(ProtocolError, match="was to be opened"):
+                check_disclosures(STUDIES[name])
+            let_anything_be_opened(patch)
+            with pytest.raises(AssertionError):
+                check_disclosures(STUDIES[name])
+
+
 def test_a_planted_extra_recipient_is_caught(monkeypatch):
     opening = SecureNN.open_parts
 
@@ -75,7 +93,9 @@ def view_of(study: Study, viewer: int, which: int) -> list[Frame]:
     return seen_by(study.fit(data, frozenset({viewer}), KNOWN_BYTES[which]), {viewer})
 
 
-@pytest.mark.parametrize("name", ["horizontal, three parties", "counts revealed", "vertical, labels revealed"])
+@pytest.mark.parametrize(
+    "name", ["horizontal, three parties", "counts revealed", "vertical, labels revealed", "drawn, three parties"]
+)
 @pytest.mark.parametrize("which", [0, 1], ids=["near", "far"])
 def test_the_helper_of_a_fit_sees_what_a_simulator_makes_up(name, which):
     """All comparisons of a fit together, at full width: nothing but fair coins and masked words."""
@@ -89,7 +109,9 @@ def test_the_helper_of_a_fit_sees_what_a_simulator_makes_up(name, which):
     assert_comparison_view(together)
 
 
-@pytest.mark.parametrize("name", ["horizontal, three parties", "vertical, labels revealed"])
+@pytest.mark.parametrize(
+    "name", ["horizontal, three parties", "vertical, labels revealed", "drawn, three parties", "drawn, labels revealed"]
+)
 @pytest.mark.parametrize("viewer", [1, 2, 3])
 @pytest.mark.parametrize("which", [0, 1], ids=["near", "far"])
 def test_a_data_party_of_a_fit_sees_masked_words(name, viewer, which):

@@ -18,10 +18,11 @@ from coterie.ring import Array, FixedPoint
 from coterie.runtime.oracle import run_oracle
 from tests.ideal_logs import let_anything_be_opened
 from tests.security import test_addresses
+from tests.security.fits import DRAWN, disclosed, far, near
 from tests.security.fits import STUDIES as SECURENN
-from tests.security.fits import disclosed, far, near
 from tests.security.onetime_fits import (
     FILLED,
+    FILLED_DRAWN,
     RESTLESS,
     STUDIES,
     OneTimeStudy,
@@ -67,7 +68,7 @@ def test_sizes_and_rounds_of_a_fit_depend_on_shapes_alone(fit):
     check_sizes(study.fit(near(study.rows, study.columns)), ran)
 
 
-@pytest.mark.parametrize("name", ["counts revealed", "restarts", "vertical, labels revealed"])
+@pytest.mark.parametrize("name", ["counts revealed", "restarts", "vertical, labels revealed", *DRAWN])
 def test_both_families_disclose_the_same(name):
     data = far(SECURENN[name].rows, SECURENN[name].columns)
     assert disclosed(STUDIES[name].fit(data)) == disclosed(SECURENN[name].fit(data))
@@ -78,10 +79,11 @@ def test_both_families_disclose_the_same(name):
 
 @pytest.mark.parametrize("viewers", [{1}, {2}, {3}, {1, 2}, {2, 3}], ids=str)
 @pytest.mark.parametrize("which", [0, 1], ids=["near", "far"])
-def test_a_data_party_of_a_fit_sees_uniform_bytes(viewers, which):
+@pytest.mark.parametrize("study", [FILLED, FILLED_DRAWN], ids=["given rows", "drawn rows"])
+def test_a_data_party_of_a_fit_sees_uniform_bytes(study, viewers, which):
     """Openings of centres included, where somebody else's share of zero hides each share."""
-    data = (near(FILLED.rows, 2), far(FILLED.rows, 2) >> 5)[which]
-    frames = outside(FILLED.fit(data, frozenset(viewers), KNOWN_BYTES[which]), viewers)
+    data = (near(study.rows, 2), far(study.rows, 2) >> 5)[which]
+    frames = outside(study.fit(data, frozenset(viewers), KNOWN_BYTES[which]), viewers)
     for sender in {0, 1, 2, 3} - viewers:
         masked = [raw(f) for f in frames if f.sender == sender and (f.array.ndim < 2 or f.array.dtype != np.uint8)]
         if len(viewers) == 2 and sender:  # the one other's shares of what is opened follow from the result
@@ -95,7 +97,7 @@ def test_a_data_party_of_a_fit_sees_uniform_bytes(viewers, which):
 
 
 @pytest.mark.parametrize(
-    "name", ["horizontal, three parties", "mixed", "vertical, labels revealed", "restarts", "lanes"]
+    "name", ["horizontal, three parties", "mixed", "vertical, labels revealed", "restarts", "lanes", *DRAWN]
 )
 def test_other_entropy_gives_the_same_result_and_other_frames(name):
     study = STUDIES[name]
@@ -210,6 +212,42 @@ def test_a_planted_opening_of_the_counts_is_caught(monkeypatch):
     let_anything_be_opened(monkeypatch)
     with pytest.raises(AssertionError):
         check_discloses_what_is_allowed(STUDIES["horizontal"], fitted(STUDIES["horizontal"]))
+
+
+def the_rows(self, found):
+    """The numbers of the rows that were drawn."""
+    return found[1]
+
+
+def the_choice(self, found):
+    """Which candidate stays."""
+    return self.to_words(found)
+
+
+def the_group(self, found):
+    """The distances of the group that was drawn."""
+    return found[:, 0]
+
+
+@pytest.mark.parametrize(("method", "part"), [("draw", the_rows), ("one_hot_least", the_choice), ("spread", the_group)])
+@pytest.mark.parametrize("study", [STUDIES["drawn"], STUDIES["drawn, labels revealed"]], ids=["drawn", "SVK-means"])
+def test_a_planted_opening_of_a_draw_is_caught(monkeypatch, study, method, part):
+    """Under a name of its own, and under the one that SVK-means opens rows by."""
+    honest = getattr(OneTime, method)
+    for what in ("debugging", "start rows"):
+        with monkeypatch.context() as patch:
+
+            def indiscreet(self, *given, what=what):
+                found = honest(self, *given)
+                self.open(part(self, found), self.me.world.owners, what, "curiosity")
+                return found
+
+            patch.setattr(OneTime, method, indiscreet)
+            with pytest.raises(ProtocolError, match="was to be opened"):
+                fitted(study)
+            let_anything_be_opened(patch)
+            with pytest.raises(AssertionError):
+                check_discloses_what_is_allowed(study, fitted(study))
 
 
 # -- tiny sizes --------------------------------------------------------------------------------------------

@@ -32,20 +32,25 @@ from tests.security.onetime_primitives import (
     BITS_TO_WORDS,
     CENTERS,
     CHOOSE,
+    CONSIDER,
+    KEEP,
     LIFT,
     MEAN,
     OPENINGS,
     PLACES,
     SELECT,
     SIGN,
+    SPREAD,
     SUMS,
     TABLE,
     TOURNAMENT,
     TRUNCATE,
     TWO_BITS_TO_WORDS,
+    TWO_KEEPS,
     TWO_MEANS,
     TWO_SELECTIONS,
     TWO_SIGNS,
+    TWO_SPREADS,
     TWO_TABLES,
     Primitive,
     check_opening,
@@ -62,13 +67,14 @@ def named(value: object) -> str | None:
 # -- one mask for a vector ---------------------------------------------------------------------------------
 
 MASKING = [SIGN, BIT_PRODUCTS, SELECT, TOURNAMENT, ALL_PAIRS, CENTERS, BITS_TO_WORDS, SUMS, PLACES, MEAN, LIFT,
-           TRUNCATE, ARG_MIN, CHOOSE]  # fmt: skip
+           TRUNCATE, ARG_MIN, CHOOSE, KEEP, SPREAD, CONSIDER]  # fmt: skip
 #: Every mask of every step, by the step's purpose, and where it is used.
 MASKS = [
     (SIGN, "sign", "R"), (SIGN, "sign tree", "masks"), (SELECT, "select", "rho"), (SELECT, "select", "m"),
     (ALL_PAIRS, "winners", "masks"), (TOURNAMENT, "joined winners", "masks"), (CENTERS, "centers", "B"),
     (BITS_TO_WORDS, "bits to words", "rho"), (SUMS, "sums", "U"), (PLACES, "places", "s"), (MEAN, "mean", "rho"),
     (MEAN, "mean", "R"), (LIFT, "lift", "R"), (TRUNCATE, "truncation", "R"), (TRUNCATE, "truncation", "masks"),
+    (KEEP, "keep", "V"), (KEEP, "keep", "M"), (SPREAD, "spread", "V"), (SPREAD, "spread", "M"),
 ]  # fmt: skip
 
 
@@ -176,6 +182,10 @@ def again(monkeypatch: pytest.MonkeyPatch, purpose: str, mask: str) -> None:
         (TWO_MEANS, "mean", "rho"),
         (TWO_MEANS, "mean", "R"),
         (CENTERS, "centers", "B"),
+        (TWO_KEEPS, "keep", "V"),
+        (TWO_KEEPS, "keep", "M"),
+        (TWO_SPREADS, "spread", "V"),
+        (TWO_SPREADS, "spread", "M"),
     ],
     ids=named,
 )

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coterie.errors import ProtocolError
 from coterie.ring import OddWords, Prime, Ring, Words
 from coterie.sharing import Secret, Shared, concatenate, hollow, stack
 from tests.support import splits, total
@@ -84,6 +85,55 @@ SHAPED = {
     "sum of rows": lambda x, y: x.sum(1),
     "sum of the last of three": lambda x, y: x.reshape(2, 2, 3).sum(2),
 }
+
+
+#: Where entries go among five, of which nothing goes to one and several to another.
+PLACES = np.array([3, 0, 3, 4])
+
+
+def placed(x):
+    if isinstance(x, Shared):
+        return x.placed(PLACES, 5)
+    out = np.zeros((*x.shape[:-1], 5), dtype=object)
+    for i, place in enumerate(PLACES):
+        out[..., place] += x[..., i]
+    return out
+
+
+ADDED_UP = {
+    "running": lambda x, y: x.running() if isinstance(x, Shared) else np.cumsum(x, axis=-1),
+    "running, of a vector": lambda x, y: x[1].running() if isinstance(x, Shared) else np.cumsum(x[1]),
+    "placed": lambda x, y: placed(x),
+    "placed, of three axes": lambda x, y: placed(x.reshape(3, 1, 4)),
+    "placed, of a vector": lambda x, y: placed(x[2]),
+}
+
+
+@pytest.mark.parametrize("ring", [Words(width) for width in (1, 4, 8, 13, 40, 64)], ids=repr)
+@pytest.mark.parametrize("name", ADDED_UP)
+def test_sums_of_words_along_an_axis(ring, name):
+    check(ADDED_UP[name], MATRIX * 1001, MATRIX, ring=ring)
+
+
+def test_every_share_is_added_up():
+    """Of a scheme where a role holds two."""
+    first, second = np.arange(4, dtype=np.uint64), np.arange(4, dtype=np.uint64) * 10
+    value = Shared(Words(64), (first, second), (True, False))
+    assert [share.tolist() for share in value.running().shares] == [[0, 1, 3, 6], [0, 10, 30, 60]]
+    assert [share.tolist() for share in value.placed(PLACES, 5).shares] == [[1, 0, 0, 2, 3], [10, 0, 0, 20, 30]]
+    assert value.running().adds == value.placed(PLACES, 5).adds == (True, False)
+
+
+@pytest.mark.parametrize("ring", [OddWords(64), Prime(67)], ids=repr)
+def test_only_words_are_added_up_so(ring):
+    value = everywhere(ring, [1, 2, 3, 4])[1]
+    for operate in (value.running, lambda: value.placed(PLACES, 5)):
+        with pytest.raises(ProtocolError, match="only words"):
+            operate()
+
+
+def test_nothing_has_its_place_too():
+    assert everywhere(Words(8), np.zeros((2, 0)))[1].placed(np.zeros(0, np.int64), 3).share.tolist() == [[0] * 3] * 2
 
 
 @pytest.mark.parametrize("ring", RINGS, ids=repr)

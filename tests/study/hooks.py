@@ -118,6 +118,7 @@ POINTS = {
     "keys": "lanes are open; secrets are about to be agreed on",
     "dealing": "dealt material is about to be sent, or to be received",
     "block": "rows are about to be labelled",
+    "draw": "candidates for a centre to start from are about to be drawn",
     "frame": "a frame is half sent",
     "iterated": "an iteration is done, its checkpoint not begun",
     "saving": "a checkpoint is written and has not got its name",
@@ -140,6 +141,7 @@ def watch(moment: Moment) -> None:
     import coterie.report.write
     from coterie.clustering import Point
     from coterie.protocols import words
+    from coterie.protocols.seeding import Seeding
     from coterie.sharing import Party, party
     from coterie.study import handshake, run, session
     from coterie.study.checkpoint import Checkpoints
@@ -201,6 +203,7 @@ def watch(moment: Moment) -> None:
     before(Metered, "send", dealt_send)
     before(Metered, "receive", dealt_receive)
     before(Party, "in_blocks", at("block"))
+    before(Seeding, "draw", at("draw"))
     before(Outbox, "_write", torn)
     after(words, "bring_together", opening)
     before(Checkpoints, "save", at("iterated"))
@@ -509,6 +512,8 @@ class Stage(Cast):
         """A study, and data for everybody: uniform, so that Lloyd's algorithm is long at it."""
         bounds = f"x=-{self.BOUND}:{self.BOUND},y=-{self.BOUND}:{self.BOUND}"
         given = ("--columns", "x,y", "--bounds", bounds) if "--columns" not in options else ()
+        if "--init" not in options:  # every run from the same rows, and so to the same result
+            given = (*given, "--init", "random")
         self.agree("--clusters", self.CLUSTERS, "--tol", 0, "--max-iter", 40, "--seed", 1, *given, *options)
         points = self.points()
         if "vertical" in options:  # alice holds x and bob holds y, each in an order of its own

@@ -15,13 +15,14 @@ from coterie.clustering import distinct_rows
 from tests.datasets import MARGIN, iterations_of_lloyd, paper_example
 from tests.study.walk import Cast
 
-__all__ = ["SEED", "Pooled", "X", "pooled"]
+__all__ = ["RANDOM_ROWS", "Pooled", "X", "pooled"]
 
 Floats = NDArray[np.float64]
 
 #: The paper's four blobs, in no order; and a seed from whose rows k-means needs some iterations and no tie decides.
 X = paper_example()[np.random.RandomState(7).permutation(400)]
 SEED = 9
+RANDOM_ROWS = ("--init", "random", "--seed", SEED)
 
 
 class Pooled:

@@ -45,7 +45,7 @@ class Scene(Stage):
             hook = hooks.get(name, Hook(brief=False))
             hook = msgspec.structs.replace(hook, record=str(self.tape(name)))
             self.start(name, "run", "--timeout", 30, *more, hook=hook)
-        return self.finish_all(90)
+        return self.finish_all()
 
     def tape(self, name: str) -> Path:
         return self.folder / f"{name}.sent"

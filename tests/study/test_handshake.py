@@ -97,10 +97,45 @@ def test_everybody_comes_to_the_same(studies):
     task = first.task
     assert (task.layout.n, task.layout.rows, task.clusters) == (60, (10, 20, 30), 3)
     assert task.least == 12, "the strictest among the parties; the helper has none to protect"
-    assert task.starts == (distinct_rows(np.random.RandomState(4), 60, 3),)
+    assert (task.starts, task.seeds) == ((), handshake._seeds(studies["rows"], first.run))
     assert (first.epoch, first.mark, first.run) == (1, None, first.world.session.hex())
     assert first.world.names == NAMES
     assert first.world.session != World(NAMES).session
+
+
+def test_random_rows_follow_from_the_study_alone(studies):
+    random = changed(studies["rows"], "clustering", init="random", restarts=2)
+    state = np.random.RandomState(4)
+    expected = tuple(distinct_rows(state, 60, 3) for _ in range(2))
+    for _ in range(2):
+        (first, *rest) = Table(random).agree()
+        assert all(one == first for one in rest)
+        assert (first.task.starts, first.task.seeds) == (expected, ())
+
+
+def test_what_draws_rows_follows_from_everybody_who_begins_a_run(studies):
+    """A run that is taken up again has the same numbers, another run others; and so has another start or study."""
+    study = changed(studies["rows"], "clustering", restarts=3)
+    begun = [Table(study).agree()[0] for _ in range(2)]
+    for one in begun:
+        assert one.task.seeds == handshake._seeds(study, one.run)
+        assert len(set(one.task.seeds)) == one.task.restarts == 3
+    assert not set(begun[0].task.seeds) & set(begun[1].task.seeds)
+    other = changed(study, "clustering", seed=5)
+    assert not set(handshake._seeds(study, "a run")) & set(handshake._seeds(other, "a run"))
+    assert handshake._seeds(changed(study, "clustering", init="random"), "a run") == ()
+
+
+def test_a_run_that_is_taken_up_again_has_the_same_numbers(studies):
+    mark = Mark(RUN, SESSION, 1, 0, 4)
+    marks = {rank: {"marks": [mark], "epoch": 1} for rank in (1, 2, 3)}
+    agreed = Table(studies["rows"], more=marks).agree()
+    assert (agreed[0].mark, agreed[0].run) == (mark, mark.run)
+    assert {one.task.seeds for one in agreed} == {handshake._seeds(studies["rows"], mark.run)}
+    marks[2]["restart"] = True
+    again = Table(studies["rows"], more=marks).agree()
+    assert again[0].run != mark.run
+    assert {one.task.seeds for one in again} == {handshake._seeds(studies["rows"], again[0].run)}
 
 
 def test_columns_and_scale(studies):
@@ -178,6 +213,7 @@ def test_different_models(studies):
     model = {"model": "ab" * 16, "fractional_bits": 16}
     study = studies["columns"]
     fine = Table(study, "predict", (0, 5, 5, 5), more=dict.fromkeys((1, 2, 3), model)).agree()
+    assert {one.task.seeds for one in fine} == {()}
     assert all(one == fine[0] for one in fine)
     assert fine[0].task.encoding.f == 16
     for change in ({"model": "cd" * 16}, {"fractional_bits": 15}):

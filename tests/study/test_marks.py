@@ -35,7 +35,7 @@ class Stopping(Voice):
 
 
 def begin(cast: Cast, *options: object) -> None:
-    cast.agree(*SMALL, "--tol", 0, "--max-iter", 12, *options)
+    cast.agree(*SMALL, "--init", "random", "--tol", 0, "--max-iter", 12, *options)
     for name, rows in zip(cast.parties, np.array_split(POINTS, len(cast.parties)), strict=True):
         cast.give(name, x=rows[:, 0], y=rows[:, 1])
 

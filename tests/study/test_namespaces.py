@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 import numpy as np
 import pytest
 
-from tests.study.pooled import SEED, X, pooled
+from tests.study.pooled import RANDOM_ROWS, X, pooled
 from tests.study.walk import BRIEF, SMALL, Cast
 
 PARTIES = ("alice", "bob", "carol", "dora", "emil")
@@ -61,7 +61,7 @@ def test_five_parties_and_a_helper_on_their_own_hosts(tmp_path):
     with network(len(PARTIES) + 1) as hosts:
         addresses = [f"{address}:{PORT}" for _, address in hosts]
         with Cast(tmp_path, PARTIES, addresses=addresses) as cast:
-            cast.agree(*SMALL, "--seed", SEED)
+            cast.agree(*SMALL, *RANDOM_ROWS)
             cast.program = BRIEF
             cast.prefix = {
                 name: ("ip", "netns", "exec", host) for name, (host, _) in zip(cast.names, hosts, strict=True)
@@ -71,7 +71,7 @@ def test_five_parties_and_a_helper_on_their_own_hosts(tmp_path):
                 cast.give(name, f"data.{kind}", x=X[rows, 0], y=X[rows, 1])
             for name in reversed(cast.names):
                 cast.start(name, "run", "--wait", 120)
-            assert cast.finish_all(200) == dict.fromkeys(cast.names, 0), cast.said()
+            assert cast.finish_all() == dict.fromkeys(cast.names, 0), cast.said()
             fit = pooled()
             for name, rows in zip(PARTIES, parts, strict=True):
                 fit.check_labels(cast.labels(name)["label"], rows)

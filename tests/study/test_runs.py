@@ -16,7 +16,7 @@ from coterie.study import run
 from coterie.study.predict import predict_rows
 from coterie.study.prepare import prepare, recognise
 from coterie.study.run import run_study
-from tests.study.pooled import SEED, Pooled, X, pooled
+from tests.study.pooled import RANDOM_ROWS, Pooled, X, pooled
 from tests.study.walk import SMALL, Cast, coterie
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
@@ -27,6 +27,7 @@ RANDOM = np.random.RandomState(1)
 FEW = np.concatenate([RANDOM.normal(c, 0.1, (s, 2)) for c, s in zip(CORNERS, SIZES, strict=True)])
 FEW = FEW[RANDOM.permutation(sum(SIZES))]
 FEW_SEED = 135
+FEW_ROWS = ("--init", "random", "--seed", FEW_SEED)
 IDS = np.array([f"{i:04d}" for i in range(len(X))])
 BY_COLUMNS = ("--partition", "vertical", "--holds", "alice=x,bob=y", "--id", "id")
 
@@ -68,7 +69,7 @@ def disclosed(cast: Cast, name: str = "alice", folder: str = "results") -> list[
 @pytest.mark.parametrize("protocol", ["onetime", "securenn"])
 def test_counts_revealed(cast, protocol):
     cast.policies(least_cluster_size=1)
-    cast.agree(*SMALL, "--seed", SEED, "--counts", "revealed", "--protocol", protocol)
+    cast.agree(*SMALL, *RANDOM_ROWS, "--counts", "revealed", "--protocol", protocol)
     give_rows(cast)
     cast.run()
     fit = pooled()
@@ -83,7 +84,7 @@ def test_counts_revealed(cast, protocol):
 def test_labels_revealed(cast):
     """SVK-means."""
     cast.policies(least_cluster_size=1)
-    cast.agree(*SMALL, "--seed", SEED, "--labels", "revealed", *BY_COLUMNS)
+    cast.agree(*SMALL, *RANDOM_ROWS, "--labels", "revealed", *BY_COLUMNS)
     give_columns(cast)
     cast.run()
     fit = pooled()
@@ -99,7 +100,7 @@ def test_labels_revealed(cast):
 
 @pytest.mark.parametrize("way", [(), BY_COLUMNS], ids=["rows", "columns"])
 def test_centres_that_stay_shared(cast, way):
-    cast.agree(*SMALL, "--seed", SEED, "--centers", "shared", *way)
+    cast.agree(*SMALL, *RANDOM_ROWS, "--centers", "shared", *way)
     (give_columns if way else give_rows)(cast)
     cast.run()
     fit = pooled()
@@ -136,7 +137,7 @@ def few(request, cast):
     """Alice asks for clusters of 5 at least, Bob for 12."""
     cast.policy("alice", least_cluster_size=5, contribution="off")
     cast.policy("bob", least_cluster_size=12, contribution="off")
-    cast.agree(*SMALL, "--seed", FEW_SEED, "--contribution", "off", *(BY_COLUMNS if request.param == "columns" else ()))
+    cast.agree(*SMALL, *FEW_ROWS, "--contribution", "off", *(BY_COLUMNS if request.param == "columns" else ()))
     (give_columns if request.param == "columns" else give_rows)(cast, FEW)
     return cast
 
@@ -171,7 +172,7 @@ def test_the_strictest_least_size_holds(few):
 def test_a_least_size_that_no_cluster_has(cast):
     for name in cast.parties:
         cast.policy(name, least_cluster_size=31, contribution="off")
-    cast.agree(*SMALL, "--seed", FEW_SEED, "--contribution", "off")
+    cast.agree(*SMALL, *FEW_ROWS, "--contribution", "off")
     give_rows(cast, FEW)
     cast.run()
     assert set(all_labels(cast)) == {-1}
@@ -185,7 +186,7 @@ def test_suppressed_clusters_of_shared_centres(cast):
     """Nobody knows any centre; rows closest to a suppressed one are labelled by the closest that is not."""
     for name in cast.parties:
         cast.policy(name, least_cluster_size=12, contribution="off")
-    cast.agree(*SMALL, "--seed", FEW_SEED, "--contribution", "off", "--centers", "shared")
+    cast.agree(*SMALL, *FEW_ROWS, "--contribution", "off", "--centers", "shared")
     give_rows(cast, FEW)
     cast.run()
     fit = Pooled(FEW, FEW_SEED)
@@ -205,7 +206,7 @@ def test_scaled_columns_and_restarts(cast):
     """Of three starts the best; and columns count by their bounds, as if they were scaled before."""
     cast.agree(
         *("--clusters", 4, "--columns", "x,y", "--bounds", "x=-12:12,y=-1200:1200", "--scale", "bounds"),
-        *("--seed", 3, "--n-init", 3),
+        *("--init", "random", "--seed", 3, "--n-init", 3),
     )
     stretched = X * (1, 100)
     give_rows(cast, stretched)
@@ -223,7 +224,7 @@ def test_scaled_columns_and_restarts(cast):
 def test_three_parties_and_an_id_by_rows(tmp_path):
     """An id column is not needed by rows; where the study names one, labels come with it."""
     with Cast(tmp_path, ("alice", "bob", "carol"), "referee") as cast:
-        cast.agree(*SMALL, "--seed", SEED, "--id", "id")
+        cast.agree(*SMALL, *RANDOM_ROWS, "--id", "id")
         for name, rows in zip(cast.parties, np.array_split(np.arange(len(X)), 3), strict=True):
             cast.give(name, "data.parquet", id=IDS[rows][::-1], x=X[rows, 0], y=X[rows, 1])
         cast.run()
@@ -241,7 +242,7 @@ def done(tmp_path_factory):
     patch = pytest.MonkeyPatch()
     patch.setattr("coterie.report.write.write_report", lambda path, *facts: path.write_text("a report"))
     with Cast(tmp_path_factory.mktemp("done")) as cast:
-        cast.agree(*SMALL, "--seed", SEED, *BY_COLUMNS)
+        cast.agree(*SMALL, *RANDOM_ROWS, *BY_COLUMNS)
         give_columns(cast)
         cast.run()
         yield cast
@@ -353,7 +354,7 @@ def test_one_who_asks_for_other_rules_does_not_get_the_old_results_under_them(ca
     """Bob greets with a smaller least size than before, and with the checkpoint that was to be opened under it."""
     cast.policy("alice", least_cluster_size=2)
     cast.policy("bob", least_cluster_size=12)
-    cast.agree(*SMALL, "--seed", FEW_SEED)
+    cast.agree(*SMALL, *FEW_ROWS)
     give_rows(cast, FEW)
     cast.run()
     honest = run.greeting

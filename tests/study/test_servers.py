@@ -21,7 +21,7 @@ from coterie.ring import Words
 from coterie.runtime.oracle import run_oracle
 from coterie.study.audit import Audit
 from coterie.study.endings import telling_why
-from coterie.study.handshake import _task, greeting
+from coterie.study.handshake import _seeds, _task, greeting
 from coterie.study.predict import predict_rows
 from coterie.study.run import run_study
 from coterie.study.voice import Voice
@@ -99,13 +99,14 @@ def agree(cast: Cast, *options: object) -> None:
         cast.sources[name] = ("--data", path)
 
 
-def expected(cast: Cast, x: np.ndarray = X) -> tuple[Task, Outcome]:
-    """What the oracle makes of the study."""
+def expected(cast: Cast, folder: str = "results", least: int = LEAST) -> tuple[Task, Outcome]:
+    """What the oracle makes of the study, from rows that the run's numbers draw."""
     study, by_rows = cast.study, cast.study.clustering.partition == "horizontal"
-    parts = np.array_split(x, len(cast.parties)) if by_rows else [x] * len(cast.parties)
-    said = {name: greeting(study, "fit", len(rows), LEAST) for name, rows in zip(cast.parties, parts, strict=True)}
-    task = _task(study, "fit", said)
-    return task, run_oracle(task, task.encoding.encode(x, range(5)))
+    parts = np.array_split(X, len(cast.parties)) if by_rows else [X] * len(cast.parties)
+    said = {name: greeting(study, "fit", len(rows), least) for name, rows in zip(cast.parties, parts, strict=True)}
+    (run,) = {cast.document(name, "manifest.json", folder)["run"] for name in cast.names}
+    task = msgspec.structs.replace(_task(study, "fit", said), seeds=_seeds(study, run))
+    return task, run_oracle(task, task.encoding.encode(X, range(5)))
 
 
 def labels_of(cast: Cast, folder: str = "results") -> list[int]:
@@ -120,7 +121,7 @@ def labels_of(cast: Cast, folder: str = "results") -> list[int]:
 
 def check_results(cast: Cast, folder: str = "results") -> None:
     """Equal to the oracle's, bit for bit, at everybody who may have them; and at nobody else."""
-    task, oracle = expected(cast)
+    task, oracle = expected(cast, folder)
     assert labels_of(cast, folder) == oracle.labels.tolist()
     centers = whole(oracle.kept["centers"])
     for rank, name in zip(cast.study.world().ranks, cast.study.names, strict=True):
@@ -191,7 +192,7 @@ class Stopped(Voice):
 @pytest.mark.parametrize("way", ["rows", "columns"])
 def test_it_goes_on_where_it_was(company, way):
     """Whoever stopped: a server, an owner who does not serve, or a server who owns nothing."""
-    agree(company, *(by_columns(company) if way == "columns" else ()))
+    agree(company, "--init", "random", *(by_columns(company) if way == "columns" else ()))
     odd = company.names[0]
     ended = company.take_part(voices={odd: Stopped()})
     assert all(isinstance(one, Exception) for one in ended.values()), ended
@@ -212,15 +213,13 @@ def test_labels_of_every_iteration(tmp_path):
         cast.policies(least_cluster_size=1, protocols=["replicated"])
         agree(cast, *by_columns(cast), "--labels", "revealed")
         cast.run()
-        study = cast.study
-        task = _task(study, "fit", {name: greeting(study, "fit", len(X), 1) for name in cast.parties})
-        assert labels_of(cast) == run_oracle(task, task.encoding.encode(X, range(5))).labels.tolist()
+        assert labels_of(cast) == expected(cast, least=1)[1].labels.tolist()
 
 
 def test_counts_of_every_iteration_are_the_servers(tmp_path):
     with gathered(tmp_path, "five of whom three serve") as cast:
         cast.policies(least_cluster_size=1, protocols=["replicated"])
-        agree(cast, "--counts", "revealed")
+        agree(cast, "--init", "random", "--counts", "revealed")
         cast.run()
         told = [(e["iteration"], set(e["to"])) for e in cast.audit("alice") if e.get("what") == "counts"]
         assert told[-1] == (None, set(cast.parties))

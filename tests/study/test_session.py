@@ -314,7 +314,7 @@ def test_results_on_a_mounted_volume_and_behind_a_link(cast):
     cast.prefix["alice"], cast.program = bind, BRIEF
     for name in cast.names:
         cast.start(name)
-    assert cast.finish_all(120) == dict.fromkeys(cast.names, 0), cast.said()
+    assert cast.finish_all() == dict.fromkeys(cast.names, 0), cast.said()
     files = {"centers.csv", "disclosures.jsonl", "labels.parquet", "manifest.json", "model.json", "report.html"}
     for name in cast.parties:
         assert {path.name for path in cast.at(name, "volume").iterdir()} == files | {"traffic.json"}

@@ -10,12 +10,12 @@ import pytest
 
 from coterie.study.agreement import study_hash
 from tests.postgres import postgres_url  # noqa: F401 - a fixture
-from tests.study.pooled import SEED, X, pooled
+from tests.study.pooled import RANDOM_ROWS, X, pooled
 from tests.study.walk import SMALL, Cast, coterie
 
 VERTICAL = (
     *("--clusters", 4, "--partition", "vertical", "--columns", "x,y", "--bounds", "x=-12:12,y=-12:12"),
-    *("--holds", "alice=x,bob=y", "--id", "patient", "--seed", SEED),
+    *("--holds", "alice=x,bob=y", "--id", "patient", *RANDOM_ROWS),
 )
 FILES = {"labels.parquet", "model.json", "centers.csv", "disclosures.jsonl", "traffic.json", "report.html"}
 IDS = np.array([f"patient {i:03d}" for i in range(len(X))])
@@ -63,7 +63,7 @@ def command(*words: object) -> str:
 def test_three_organisations_from_nothing_to_clusters(tmp_path):
     """By rows, one with a CSV and one with a Parquet file, each participant a process of its own."""
     with Cast(tmp_path) as cast:
-        study = cast.agree(*SMALL, "--seed", SEED)
+        study = cast.agree(*SMALL, *RANDOM_ROWS)
         cast.policy("alice", least_cluster_size=20, counts=["secret"], peers=_fingerprints(study))
         cast.policy("bob", least_cluster_size=5)
         cast.give("alice", "data.csv", y=X[:150, 1], remark=IDS[:150], x=X[:150, 0])
@@ -72,7 +72,7 @@ def test_three_organisations_from_nothing_to_clusters(tmp_path):
         assert "ready to run; helper, bob could not be checked yet" in said
         for name in cast.names:
             cast.start(name)
-        assert cast.finish_all(120) == dict.fromkeys(cast.names, 0), cast.said()
+        assert cast.finish_all() == dict.fromkeys(cast.names, 0), cast.said()
 
         fit = pooled()
         fit.check_labels(cast.labels("alice")["label"], slice(150))
@@ -156,7 +156,7 @@ def test_by_columns_as_processes(cast):
     orders = give_columns(cast)
     for name in cast.names:
         cast.start(name)
-    assert cast.finish_all(120) == dict.fromkeys(cast.names, 0), cast.said()
+    assert cast.finish_all() == dict.fromkeys(cast.names, 0), cast.said()
     check_columns(cast, orders)
 
 
@@ -185,7 +185,7 @@ def test_from_a_database(cast, postgres_url):  # noqa: F811
         cast.sources[name] = ("--data", postgres_url, "--query", query)
     for name in cast.names:
         cast.start(name)
-    assert cast.finish_all(120) == dict.fromkeys(cast.names, 0), cast.said()
+    assert cast.finish_all() == dict.fromkeys(cast.names, 0), cast.said()
     fit = pooled()
     where = {name: i for i, name in enumerate(IDS)}
     for name, column in (("alice", {"x": 0}), ("bob", {"y": 1})):
@@ -201,7 +201,7 @@ def test_from_a_database(cast, postgres_url):  # noqa: F811
         cast.sources[name] = ("--data", postgres_url, "--query", f"select * from {name}_new order by patient desc")
     for name in cast.names:
         cast.start(name, "predict")
-    assert cast.finish_all(120) == dict.fromkeys(cast.names, 0), cast.said()
+    assert cast.finish_all() == dict.fromkeys(cast.names, 0), cast.said()
     found = cast.labels("alice", "predictions")
     expected = dict(zip(ids, fit.nearest(new), strict=True))
     assert dict(zip(found["patient"], found["label"], strict=True)) == expected

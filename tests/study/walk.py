@@ -113,7 +113,7 @@ def read_parquet(path: Path) -> dict[str, list[Any]]:
 
 
 #: Seconds after which a process counts as hung. Nothing is measured by it: a machine may be busy many times over.
-LIMIT = 240.0
+LIMIT = 600.0
 
 
 class Cast:

@@ -45,6 +45,7 @@ class Study(NamedTuple):
     protocol: str = "onetime"
     centers: Literal["revealed", "shared"] = "revealed"
     restarts: int = 1
+    init: str = "k-means++"
 
 
 def forecast(
@@ -62,6 +63,7 @@ def forecast(
     ] = "private",
     centers: Annotated[Literal["revealed", "shared"], typer.Option(help="shared: nobody has them.")] = "revealed",
     restarts: Annotated[int, typer.Option(min=1, help="Starts, of which the best is kept.")] = 1,
+    init: Annotated[Literal["k-means++", "random"], typer.Option(help="How starts are drawn.")] = "k-means++",
     iterations: Annotated[int, typer.Option("--iterations", "-i", min=1, help="Of each start: a guess.")] = 20,
     protocol: Annotated[Literal["onetime", "securenn"], typer.Option(help="The protocol family.")] = "onetime",
     bounds: Annotated[str, typer.Option(help="The public range of every column; wider ones take more bytes.")] = "-1:1",
@@ -79,7 +81,7 @@ def forecast(
         raise InputError(f"--plot writes a PNG; {plot} is not called one")
     study = Study(
         rows, columns, clusters, parties, partition, counts, labels, _parse_bounds(bounds), iterations, protocol,
-        centers, restarts,
+        centers, restarts, init,
     )  # fmt: skip
     _show(console, study, forecast_links(study))
     if plot is not None:
@@ -94,7 +96,7 @@ def forecast_links(study: Study) -> dict[str, Forecast]:
     from coterie.transport.links import LINKS
 
     layout = even_layout(study.partition, study.rows, study.columns, study.parties)
-    options = {name: getattr(study, name) for name in ("counts", "labels", "centers", "restarts", "protocol")}
+    options = {name: getattr(study, name) for name in ("counts", "labels", "centers", "restarts", "protocol", "init")}
     task = sketch(layout, study.clusters, study.bounds, **options)
     return {
         name: forecast_of(planned(task, study.parties, "auto", link), study.parties, study.iterations, link, "stop")

@@ -71,7 +71,7 @@ def planned(task: Task, parties: int, wanted: object, link: Link = LINKS["loopba
             return msgspec.structs.replace(task, schedule=family.check_schedule(k, plan.schedule))
         except ValueError as error:
             raise InputError(f"plan: {error}") from error
-    iterations = msgspec.structs.replace(task, starts=(), seeds=(), tol=0)  # the start is the same with every schedule
+    iterations = msgspec.structs.replace(task, starts=(), seeds=(), tol=0)  # a start takes the same with every schedule
 
     def needed(schedule: tuple[int, ...]) -> float:
         tried = msgspec.structs.replace(iterations, schedule=schedule)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from coterie.clustering import Layout, Partition, Task, make_encoding, make_task
+from coterie.clustering import SEED_BYTES, Layout, Partition, Task, make_encoding, make_task
 from coterie.errors import InputError
 
 __all__ = ["even_layout", "sketch", "some_starts"]
@@ -49,6 +49,7 @@ def sketch(
     centers: Literal["revealed", "shared"] = "revealed",
     protocol: str = "onetime",
     restarts: int = 1,
+    init: str = "k-means++",
 ) -> Task:
     """The task for data that lie like this, with the same public range for every column; without a plan."""
     n, d = layout.n, layout.d
@@ -61,10 +62,12 @@ def sketch(
         raise InputError(f"the range of the columns must be finite, low before high, not {low:g} to {high:g}")
     names = tuple(f"x{l}" for l in range(d))
     encoding = make_encoding(names, [low] * d, [high] * d, n, clusters)
-    starts = some_starts(clusters, restarts)
-    return make_task(protocol, clusters, layout, encoding, counts=counts, labels=labels, centers=centers, starts=starts)
+    starts = some_starts(init, clusters, restarts)
+    return make_task(protocol, clusters, layout, encoding, counts=counts, labels=labels, centers=centers, **starts)
 
 
-def some_starts(clusters: int, restarts: int) -> tuple[tuple[int, ...], ...]:
-    """As many starts as there are restarts, from any rows: what a run costs does not depend on which."""
-    return (tuple(range(clusters)),) * restarts
+def some_starts(init: str, clusters: int, restarts: int) -> dict[str, Any]:
+    """As many starts as there are restarts, as a task says it: what a run costs does not depend on which rows."""
+    if init == "k-means++":
+        return {"seeds": (bytes(SEED_BYTES),) * restarts}
+    return {"starts": (tuple(range(clusters)),) * restarts}

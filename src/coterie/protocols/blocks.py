@@ -1,8 +1,9 @@
 """Rows where they live: a table in blocks, and steps that go to a block by name.
 
 The rows, masks and labels of a block stay with it. What a step takes along and brings back is public or no larger than
-the centres; labels alone come back row by row, to be opened. So whoever keeps a block needs the family, the problem and
-the steps that are declared here, and nothing else: a lane of this process, or another machine of the same organisation.
+the centres or, to find a start, than a group of rows; labels alone come back row by row, to be opened. So whoever keeps
+a block needs the family, the problem and the steps that are declared here, and nothing else: a lane of this process, or
+another machine of the same organisation.
 """
 
 from __future__ import annotations

@@ -45,10 +45,12 @@ class Seeding(Scaling):
            up. The candidate with the least total stays, with its distances.
         """
         sampling = Sampling.of(self.problem)
+        centers, at = [self.pick(rows, [first])], [self.public(np.array([first]))]
+        if not len(numbers):
+            return centers[0], at[0]
         for block in rows.blocks:
             block.groups = sampling.count_groups(block.rows)
         weights = self.rough_weights(rows, weights, sampling)
-        centers, at = [self.pick(rows, [first])], [self.public(np.array([first]))]
         mass = self._mass(sampling, self.measure(rows, centers[0], sampling, weights))[0]
         for j, pairs in enumerate(numbers):
             candidates, places = self.draw(rows, mass, pairs, sampling)

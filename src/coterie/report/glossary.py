@@ -43,6 +43,8 @@ _ARGUMENTS = {
 }
 #: What the parts of the protocols do, by the names under which traffic is counted.
 PROTOCOL_PURPOSES = {
+    "KMeans++": "rows to start from, drawn by their distances",
+    "Spread": "what a drawn group of rows holds",
     "Labels": "which centre is closest to each row",
     "Sign": "comparisons",
     "MaskCenters": "the centres, masked, for products with the rows",

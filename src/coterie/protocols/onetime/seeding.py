@@ -146,14 +146,18 @@ def keep_cells(family: OneTime, block: Block, best: Shared, sampling: Sampling) 
 
 
 @declared
-def spread_material(count: int, groups: int, columns: int, numbers: int, size: int, width: int) -> Material:
+def spread_material(
+    count: int, groups: int, columns: int, numbers: int, size: int, width: int, wide: int = 64
+) -> Material:
     """Masks of the one-hot words and of D; their products, and those with the data's masks, by place in a group."""
-    masks = {"V": Elements(Words(64), count, groups), "M": Unpacked(numbers, width=width)}
-    return Material("spread", masks, {"VA": Packed(count, columns + 1, size, width=64)})
+    masks = {"V": Elements(Words(wide), count, groups), "M": Unpacked(numbers, width=width)}
+    return Material("spread", masks, {"VA": Packed(count, columns + 1, size, width=wide)})
 
 
 @metered("Spread")
-def block_spread(me: Party, block: Block, hot: Shared, columns: int, sampling: Sampling, width: int) -> Bulk:
+def block_spread(
+    me: Party, block: Block, hot: Shared, columns: int, sampling: Sampling, width: int, wide: int = 64
+) -> Bulk:
     """[what a group holds] (L, 1 + d, s): D and the columns of its rows, by one-hot words [e] (L, groups). One round.
 
     1. Dealt: [V] and [M] uniform; [V A] for the lasting masks A of the data, and for M in the place of D's, each row's
@@ -161,12 +165,12 @@ def block_spread(me: Party, block: Block, hot: Shared, columns: int, sampling: S
     2. Open F = e - V and G = D - M (both uniform).
     3. Row by row, e x = F x + [V] E + [V A]; and e D = F [D] + [V] G + [V M].
 
-    D is a share modulo 2^v: what comes of it is reduced so, too.
+    D is a share modulo 2^v, and what comes of it is reduced so, too; one-hot words and cells are modulo 2^w.
     """
-    count, numbers, size = len(hot.share), block.numbers, sampling.size
+    count, numbers, size, ring = hot.shape[0], block.numbers, sampling.size, Words(wide)
     _, at = np.unique(block.rows // size, return_inverse=True)
     places = (block.rows % size).astype(np.int64)
-    dealt = me.deal(spread_material(count, hot.shape[1], columns, numbers, size, width))
+    dealt = me.deal(spread_material(count, hot.shape[1], columns, numbers, size, width, wide))
     if me.deals:
 
         def deal() -> dict[str, Bulk]:
@@ -179,7 +183,7 @@ def block_spread(me: Party, block: Block, hot: Shared, columns: int, sampling: S
         return NOTHING
     v, m = dealt.mask("V"), dealt.mask("M")
     nearest, modulo = block.held["nearest"][0], np.uint64(2**width - 1)
-    receive_hot = start_opening(me, dealt.masked("V", hot.share - v))
+    receive_hot = start_opening(me, dealt.masked("V", ring.sub(hot.share, v)))
     receive_near = start_opening(me, dealt.masked("M", (nearest - m) & modulo))
     f, g = receive_hot(), receive_near()
     out = dealt.bound("VA")
@@ -187,7 +191,7 @@ def block_spread(me: Party, block: Block, hot: Shared, columns: int, sampling: S
     spread(f, np.concatenate([nearest[None], own]) if own.size else nearest[None], at, places, out)
     spread(v, np.concatenate([g[None], block.held["e"]]), at, places, out)
     out[:, 0] &= modulo
-    return out
+    return ring.reduce(out)
 
 
 @block_step
