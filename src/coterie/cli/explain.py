@@ -44,8 +44,8 @@ def explain_study(study: Study, rows: int, iterations: int) -> tuple[str, dict[s
         *show_participants(study),
         "",
         "WHAT IS COMPUTED",
-        f"k-means with {todo.clusters} clusters over {len(study.data.columns)} columns of {join_names(roles.owners)}, "
-        f"partitioned {'by rows' if todo.partition == 'horizontal' else 'by columns'}; protocol {todo.protocol}; at "
+        f"k-means with {_describe_clusters(study)} over {len(study.data.columns)} columns of "
+        f"{join_names(roles.owners)}, partitioned {'by rows' if todo.partition == 'horizontal' else 'by columns'}; protocol {todo.protocol}; at "
         f"most {todo.max_iter} iterations; {todo.restarts} {'start' if todo.restarts == 1 else 'starts'} "
         f"{STARTS[todo.init]} (seed {todo.seed}); columns are "
         f"{SCALES[todo.scale]}.",
@@ -106,6 +106,16 @@ def _policies(study: Study) -> str:
     )
 
 
+def _describe_clusters(study: Study) -> str:
+    """How many there are, or from which numbers one is chosen, and how."""
+    todo = study.clustering
+    if len(todo.choices) == 1:
+        return f"{todo.choices[0]} clusters"
+    tried = ", ".join(map(str, todo.choices[:-1])) + f" or {todo.choices[-1]}"
+    by = {"calinski-harabasz": "the Calinski-Harabasz index", "silhouette": "the mean silhouette"}[todo.choose]
+    return f"{tried} clusters, whichever is best by {by},"
+
+
 def _bullets(sentences: list[str]) -> list[str]:
     return [f"  - {sentence}" for sentence in sentences]
 
@@ -121,7 +131,7 @@ def _forecast(study: Study, rows: int, iterations: int, link: str) -> dict[str, 
     encoding, metric = encode_study(study, rows, inside=study_stays_inside(study, least))
     task = make_task(
         todo.protocol,
-        todo.clusters,
+        todo.choices[-1],
         layout,
         encoding,
         checked=False,
@@ -129,7 +139,11 @@ def _forecast(study: Study, rows: int, iterations: int, link: str) -> dict[str, 
         counts=study.disclosures.counts,
         labels=study.disclosures.labels,
         centers=study.disclosures.centers,
-        **some_starts(todo.init, todo.clusters, todo.restarts),
+        **some_starts(todo.init, todo.choices, todo.restarts),
+        choices=todo.choices if len(todo.choices) > 1 else (),
+        choose=todo.choose,
+        measures=study.disclosures.measures,
+        quality=tuple(study.disclosures.quality),
         max_iter=todo.max_iter,
         tol=todo.tol,
         least=least,

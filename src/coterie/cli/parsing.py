@@ -58,6 +58,15 @@ def parse_file_bounds(text: str) -> dict[str, tuple[float, float]]:
     return bounds
 
 
+def parse_clusters(text: str) -> int | range:
+    """A number of clusters, such as 4, or several to choose from, such as 2:10."""
+    low, colon, high = text.partition(":")
+    try:
+        return range(int(low), int(high) + 1) if colon else int(low)
+    except ValueError:
+        raise InputError(f"--clusters {text!r} is no number; write 4, or 2:10 to choose from several") from None
+
+
 def parse_numbers(option: str, text: str, what: str) -> dict[str, float]:
     """A number for each of some columns, such as age=1,income=100; `what` it is called."""
     from coterie.data.decimals import parse_number

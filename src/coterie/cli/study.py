@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from coterie.cli.console import Console, printable
-from coterie.cli.parsing import parse_bounds, parse_numbers, parse_pairs
+from coterie.cli.parsing import parse_bounds, parse_clusters, parse_numbers, parse_pairs
 from coterie.cli.people import list_participants, show_participants
 from coterie.errors import InputError
 from coterie.study.agreement import MOST_ROWS, section_hashes, study_hash
@@ -29,7 +29,7 @@ def create(
     context: typer.Context,
     study: File,
     party: Annotated[list[Path], typer.Option("--party", help="A party's identity file; once for each party.")],
-    clusters: Annotated[int, typer.Option("--clusters", "-k", help="How many clusters.")],
+    clusters: Annotated[str, typer.Option("--clusters", "-k", help="How many clusters; or 2:10, to choose from.")],
     columns: Annotated[str, typer.Option("--columns", help="Columns to cluster by: age,income.")],
     bounds: Annotated[str, typer.Option("--bounds", help="Public range of each: age=0:120,income=0:500000.")],
     helper: Annotated[
@@ -67,6 +67,15 @@ def create(
         str,
         typer.Option("--scales", help="The spread of columns that this takes: revealed at the end, or secret."),
     ] = "revealed",
+    choose: Annotated[
+        str, typer.Option("--choose", help="Of several numbers of clusters: calinski-harabasz or silhouette.")
+    ] = "calinski-harabasz",
+    measures: Annotated[
+        str, typer.Option("--measures", help="What each number of clusters comes to: revealed, or secret.")
+    ] = "revealed",
+    quality: Annotated[
+        str, typer.Option("--quality", help="What is told at the end of how good the clusters are.")
+    ] = "inertia,silhouette,calinski-harabasz",
     column_weights: Annotated[
         str, typer.Option("--column-weights", help="What columns count for after scaling, if not 1: age=2,income=0.5.")
     ] = "",
@@ -97,7 +106,10 @@ def create(
         parties,
         None if helper is None else load_identity(helper),
         servers=[_find_server(text, parties) for text in server],
-        clusters=clusters,
+        clusters=parse_clusters(clusters),
+        choose=choose,
+        measures=measures,
+        quality=[one.strip() for one in quality.split(",") if one.strip()],
         partition=partition,
         columns=[column.strip() for column in columns.split(",") if column.strip()],
         bounds=parse_bounds(bounds),

@@ -96,6 +96,10 @@ class Task(msgspec.Struct, frozen=True):
         """How many starts there are, of which the best is opened."""
         return max(len(self.starts), len(self.seeds), 1)
 
+    def chosen(self, outcome: Outcome) -> Task:
+        """The task of the number of clusters that was chosen; this one, if there was nothing to choose."""
+        return self if outcome.chosen is None else self.choice(self.choices.index(outcome.chosen))
+
     def choice(self, number: int) -> Task:
         """The task of one of several numbers of clusters."""
         each = self.restarts // len(self.choices)

@@ -62,12 +62,12 @@ def sketch(
         raise InputError(f"the range of the columns must be finite, low before high, not {low:g} to {high:g}")
     names = tuple(f"x{l}" for l in range(d))
     encoding = make_encoding(names, [low] * d, [high] * d, n, clusters)
-    starts = some_starts(init, clusters, restarts)
+    starts = some_starts(init, (clusters,), restarts)
     return make_task(protocol, clusters, layout, encoding, counts=counts, labels=labels, centers=centers, **starts)
 
 
-def some_starts(init: str, clusters: int, restarts: int) -> dict[str, Any]:
+def some_starts(init: str, choices: tuple[int, ...], restarts: int) -> dict[str, Any]:
     """As many starts as there are restarts, as a task says it: what a run costs does not depend on which rows."""
     if init == "k-means++":
-        return {"seeds": (bytes(SEED_BYTES),) * restarts}
-    return {"starts": (tuple(range(clusters)),) * restarts}
+        return {"seeds": (bytes(SEED_BYTES),) * (restarts * len(choices))}
+    return {"starts": tuple(tuple(range(k)) for k in choices for _ in range(restarts))}

@@ -75,6 +75,16 @@ def _about_clusters(facts: Facts) -> str:
         said.append(_about_closed(facts))
     if facts.inertia is not None:
         said.append(f"The inertia is {format_value(facts.inertia, facts.inertia / 100)}.")
+    if facts.silhouette is not None:
+        said.append(
+            f"The mean silhouette is {facts.silhouette:.2f}: 1 where rows lie on their centres, 0 where they lie as close "
+            "to another."
+        )
+    if facts.calinski_harabasz is not None:
+        said.append(
+            f"The Calinski-Harabasz index is {format_value(facts.calinski_harabasz, facts.calinski_harabasz / 100)}: the "
+            "larger, the further the clusters lie apart for their width. It compares numbers of clusters of one data set."
+        )
     return " ".join(said)
 
 

@@ -103,6 +103,9 @@ class Facts(msgspec.Struct, kw_only=True):
     least: int = 1
     coalition: int = 1
     inertia: float | None = None
+    silhouette: float | None = None
+    calinski_harabasz: float | None = None
+    k_measures: list[float] = []
     n_iter: int
     max_iter: int
     tol: float
@@ -186,6 +189,9 @@ def facts_of(
         max_iter=task.max_iter,
         tol=task.tol,
         inertia=outcome.inertia,
+        silhouette=outcome.silhouette,
+        calinski_harabasz=outcome.calinski_harabasz(layout.n, outcome.open_clusters(task.clusters)),
+        k_measures=outcome.k_measures,
         traffic=outcome.traffic or Traffic(),
         disclosures=outcome.disclosures,
         **more,

@@ -84,8 +84,7 @@ def do(me: Party, job: Job) -> Report:
         outcome = predict(family, task, job.block, centers, job.closed, _weights(family, job))
     else:
         outcome = fit(family, task, job.block, clock)
-        if outcome.chosen is not None:
-            family = family.of(task.choice(task.choices.index(outcome.chosen)).problem)
+        family = family.of(task.chosen(outcome).problem)
     outcome.disclosures = list(me.ledger.entries)
     outcome.traffic = me.channel.traffic()
     gathered = {name: family.gather(secret) for name, secret in outcome.kept.items()}

@@ -39,7 +39,9 @@ class About(Section, frozen=True):
 
 
 class Clustering(Section, frozen=True):
-    clusters: int
+    """`clusters`: one number, or several of which the best is chosen."""
+
+    clusters: int | list[int]
     partition: Literal["horizontal", "vertical"]
     protocol: str = "onetime"
     init: Literal["k-means++", "random"] = "k-means++"
@@ -48,6 +50,17 @@ class Clustering(Section, frozen=True):
     max_iter: int = 300
     tol: float = 1e-4
     scale: Literal["none", "bounds", "standard"] = "standard"
+    choose: Literal["calinski-harabasz", "silhouette"] = "calinski-harabasz"
+
+    @property
+    def choices(self) -> tuple[int, ...]:
+        """The numbers of clusters that are tried."""
+        return (self.clusters,) if isinstance(self.clusters, int) else tuple(self.clusters)
+
+    @property
+    def starts(self) -> int:
+        """How many starts there are, over all numbers of clusters."""
+        return self.restarts * len(self.choices)
 
 
 class StudyColumn(Section, frozen=True):
@@ -65,11 +78,16 @@ class Data(Section, frozen=True):
     most_rows: int = MOST_ROWS
 
 
+QUALITY: list[Literal["inertia", "silhouette", "calinski-harabasz"]] = ["inertia", "silhouette", "calinski-harabasz"]
+
+
 class Disclosures(Section, frozen=True):
     counts: Literal["secret", "revealed"] = "secret"
     labels: Literal["private", "revealed"] = "private"
     centers: Literal["revealed", "shared"] = "revealed"
     scales: Literal["revealed", "secret"] = "revealed"
+    measures: Literal["revealed", "secret"] = "revealed"
+    quality: list[Literal["inertia", "silhouette", "calinski-harabasz"]] = QUALITY
     sizes: Literal["secret", "rounded"] = "secret"
     least_cluster_size: int = 1
     contribution: Literal["least", "none-or-least", "off"] = "least"

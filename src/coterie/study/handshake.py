@@ -78,8 +78,8 @@ class Front(msgspec.Struct, frozen=True):
 
 
 class Greeting(msgspec.Struct, frozen=True):
-    """What a participant brings to a run. `model` and `fractional_bits` are for predictions; `commitment` is to its
-    data, in a fit; `head` is the last entry of its audit log."""
+    """What a participant brings to a run. `model`, `fractional_bits` and `clusters` are for predictions; `commitment`
+    is to its data, in a fit; `head` is the last entry of its audit log."""
 
     card: Card
     nonce: Nonce
@@ -93,6 +93,7 @@ class Greeting(msgspec.Struct, frozen=True):
     marks: list[Mark] = []
     model: Run = ""
     fractional_bits: int = 0
+    clusters: int = 0
     commitment: Commitment = ""
     head: Head | None = None
 
@@ -166,7 +167,7 @@ def agree_on_run(channel: Channel, study: Study, purpose: Purpose, own: Greeting
     restart = any(one.restart for one in ordered)
     # nothing of a dealer is needed; an owner who does not serve holds no share, but must bring the same data
     mark = None if restart else newest_common([greetings[rank].marks for rank in world.players])
-    starts = study.clustering.restarts
+    starts = study.clustering.starts
     if mark is not None and (mark.start > starts or mark.iteration > task.max_iter):
         name = world.names[world.owners[0]]
         raise FrameError(f"{name} holds a checkpoint that makes no sense (of a restart that there is not)", name)
@@ -217,7 +218,7 @@ def _task(study: Study, purpose: Purpose, said: Mapping[str, Greeting]) -> Task:
     layout = _layout(study, [one.rows for one in parties])
     if purpose == "predict":
         return _prediction(study, layout, said, least)
-    n, k = layout.n, todo.clusters
+    n, k = layout.n, todo.choices[-1]
     if n > MOST_ROWS:
         raise StudyError(f"there are {n} rows in all; at most {MOST_ROWS} can be clustered")
     if k > n:
@@ -239,7 +240,11 @@ def _task(study: Study, purpose: Purpose, said: Mapping[str, Greeting]) -> Task:
             counts=study.disclosures.counts,
             labels=study.disclosures.labels,
             centers=study.disclosures.centers,
-            starts=_random_starts(study, n, k),
+            starts=_random_starts(study, n),
+            choices=todo.choices if len(todo.choices) > 1 else (),
+            choose=todo.choose,
+            measures=study.disclosures.measures,
+            quality=tuple(study.disclosures.quality),
             max_iter=todo.max_iter,
             tol=todo.tol,
             least=least,
@@ -251,13 +256,13 @@ def _task(study: Study, purpose: Purpose, said: Mapping[str, Greeting]) -> Task:
         raise StudyError(str(error)) from None
 
 
-def _random_starts(study: Study, n: int, k: int) -> tuple[tuple[int, ...], ...]:
+def _random_starts(study: Study, n: int) -> tuple[tuple[int, ...], ...]:
     """Where every start begins, if it begins at random rows: public."""
     todo = study.clustering
     if todo.init != "random":
         return ()
     random = np.random.RandomState(todo.seed)
-    return tuple(distinct_rows(random, n, k) for _ in range(todo.restarts))
+    return tuple(distinct_rows(random, n, k) for k in todo.choices for _ in range(todo.restarts))
 
 
 def _seeds(study: Study, run: str) -> tuple[bytes, ...]:
@@ -266,7 +271,7 @@ def _seeds(study: Study, run: str) -> tuple[bytes, ...]:
     todo = study.clustering
     if todo.init != "k-means++":
         return ()
-    starts = [canonical(["coterie seed", todo.seed, run, start]) for start in range(todo.restarts)]
+    starts = [canonical(["coterie seed", todo.seed, run, start]) for start in range(todo.starts)]
     return tuple(hashlib.sha256(start).digest()[:SEED_BYTES] for start in starts)
 
 
@@ -289,9 +294,12 @@ def _prediction(study: Study, layout: Layout, said: Mapping[str, Greeting], leas
     name = study.roles.owners[0]
     first = said[name]
     for other in study.roles.players:
-        if (said[other].model, said[other].fractional_bits) != (first.model, first.fractional_bits):
+        mine, its = ((one.model, one.fractional_bits, one.clusters) for one in (first, said[other]))
+        if mine != its:
             raise StudyError(f"{other} brings the model of another run than {name}; use results of the same run")
-    k = study.clustering.clusters
+    k = first.clusters
+    if k not in study.clustering.choices:
+        raise FrameError(f"{name} brings a model that makes no sense (of {k} clusters)", name)
     try:
         encoding, metric = encode_study(study, 1, wanted=first.fractional_bits)
     except InputError as error:

@@ -27,7 +27,7 @@ def encode_study(
         low,
         high,
         rows,
-        todo.clusters,
+        todo.choices[-1],
         inside=inside,
         wanted=wanted,
         weights=weights,

@@ -90,8 +90,8 @@ def _wrong_with(model: Model, known: Known) -> str:
     """What in a model cannot be, in this study; nothing, if all of it can."""
     study = known.study
     own = [study.column_names[l] for l in study.own_columns(known.rank)]
-    k, columns = study.clustering.clusters, study.data.columns
-    if (model.partition, model.clusters, model.columns) != (study.clustering.partition, k, own):
+    k, columns = model.clusters, study.data.columns
+    if (model.partition, model.columns) != (study.clustering.partition, own) or k not in study.clustering.choices:
         return "partition, clusters or columns are not those of the study"
     shared = study.disclosures.centers == "shared"
     protocol = study.clustering.protocol

@@ -152,9 +152,9 @@ def check_policy(policy: Policy, study: Study, own: str, called: str) -> None:
                 f"{wanted!r}{advice}"
             )
     for rule, asked, what in (
-        ("most_clusters", study.clustering.clusters, "clusters"),
+        ("most_clusters", study.clustering.choices[-1], "clusters"),
         ("most_columns", len(study.data.columns), "columns"),
-        ("most_restarts", study.clustering.restarts, "restarts"),
+        ("most_restarts", study.clustering.starts, "restarts"),
         ("most_rows", study.data.most_rows, "rows of each party"),
     ):
         most = getattr(policy, rule)

@@ -71,6 +71,7 @@ def predict_rows(orders: Orders, voice: Voice | None = None) -> Path:
         coalition=ready.policy.coalition,
         model="" if model is None else model.run,
         fractional_bits=0 if model is None else model.fractional_bits,
+        clusters=0 if model is None else model.clusters,
     )
 
     with take_part(orders, ready, voice, own) as session:

@@ -6,6 +6,7 @@ import hashlib
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -58,7 +59,7 @@ def run_study(orders: Orders, voice: Voice | None = None) -> Path:
         spent.memory = peak_bytes()
         voice.phase("writing results")
         with folder_for(orders.out, replace=False) as folder:
-            write_results(folder, ready, agreed, outcome, kept, spent)
+            write_results(folder, ready, replace(agreed, task=agreed.task.chosen(outcome)), outcome, kept, spent)
             last = audit.record(
                 "results",
                 iterations=outcome.n_iter,
@@ -77,6 +78,7 @@ def _fit(me: Party, ready: Ready, agreed: Agreed, watch: Watch, point: Point | N
     family = FAMILIES[agreed.task.protocol](me, agreed.task.problem)
     outcome = fit(family, agreed.task, own_block(ready, agreed, family), watch, point)
     outcome.traffic = me.channel.traffic()
+    family = family.of(agreed.task.chosen(outcome).problem)
     kept: Kept = {}
     for name in ("centers", "weights"):
         if me.serves and name in outcome.kept:
@@ -141,7 +143,7 @@ def _goes_on(mark: Mark | None, study: Study) -> str:
     """Where a run goes on, if all have the checkpoint that is the newest here."""
     if mark is None:
         return ""
-    if mark.start == study.clustering.restarts:
+    if mark.start == study.clustering.starts:
         return "it goes on with the results"
     return f"it goes on after iteration {mark.iteration}{f' of start {mark.start + 1}' if mark.start else ''}"
 

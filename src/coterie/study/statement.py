@@ -32,6 +32,10 @@ LINES: dict[tuple[str, str], str | dict[str, str]] = {
     },
     ("capped columns", "end"): "At the end {who} learn, of each column, whether it varies too little for its range.",
     ("scales", "end"): "At the end {who} learn the standard deviation of each column over all parties' rows.",
+    ("measures of k", "end"): "At the end {who} learn, for each number of clusters that was tried, how good they are.",
+    ("chosen k", "end"): "At the end {who} learn which number of clusters is chosen.",
+    ("scatter", "end"): "At the end {who} learn the inertia that a single cluster would have.",
+    ("silhouette", "end"): "At the end {who} learn the mean silhouette of all rows.",
     ("inertia", "end"): "At the end {who} learn the inertia, the sum of all squared distances to the centres.",
 }
 
@@ -49,10 +53,15 @@ def terms_of_study(study: Study, least: int = 1) -> Terms:
         sizes=shown.sizes,
         columns=study.column_names,
         rounded=tuple(column.name for column in columns if column.resolution and least > 1),
+        quality=tuple(shown.quality),
+        clusters=todo.choices[-1],
+        chooses=len(todo.choices) > 1,
+        choose=todo.choose,
+        measures=shown.measures,
         scale=todo.scale,
         scales=shown.scales,
         init=todo.init,
-        starts=todo.restarts,
+        starts=todo.starts,
         max_iter=todo.max_iter,
         ids=todo.partition == "vertical",
     )

@@ -21,7 +21,7 @@ from coterie.study.validity import check_study
 __all__ = ["create_study", "load_study", "write_study"]
 
 #: Options that stand in [disclosures].
-SHOWN = ("counts", "labels", "centers", "scales", "sizes", "least_cluster_size", "contribution")
+SHOWN = ("counts", "labels", "centers", "scales", "measures", "quality", "sizes", "least_cluster_size", "contribution")
 
 
 def create_study(
@@ -30,7 +30,7 @@ def create_study(
     helper: Identity | None = None,
     *,
     servers: Sequence[str | Identity] = (),
-    clusters: int,
+    clusters: int | Sequence[int],
     partition: str,
     columns: Sequence[str],
     bounds: Mapping[str, tuple[float, float]],
@@ -62,12 +62,17 @@ def create_study(
         for c in columns
     ]
     created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    several = clusters if isinstance(clusters, int) else list(clusters)
     shown = {key: options.pop(key) for key in SHOWN if key in options}
     try:
         made = msgspec.convert(
             {
                 "study": {"name": name, "created": created, "made_with": f"coterie {__version__}"},
-                "clustering": {"clusters": clusters, "partition": partition, **options},
+                "clustering": {
+                    "clusters": clusters if isinstance(clusters, int) else list(clusters),
+                    "partition": partition,
+                    **options,
+                },
                 "data": {"columns": msgspec.to_builtins(listed), "id": id_column, "most_rows": most_rows},
                 "disclosures": shown,
                 "participants": msgspec.to_builtins(seat_everybody(parties, helper, servers)),

@@ -43,7 +43,10 @@ def _check_options(study: Study, must: Must) -> None:
     from coterie.protocols import FAMILIES  # takes long to load
 
     todo, data, shown = study.clustering, study.data, study.disclosures
-    must(todo.clusters >= 1, "[clustering] clusters must be at least 1")
+    several = not isinstance(todo.clusters, int)
+    must(todo.choices[:1] >= ((2,) if several else (1,)), f"[clustering] clusters must be at least {1 + several}")
+    must(list(todo.choices) == sorted(set(todo.choices)), "[clustering] clusters must be in order, each once")
+    must(not several or len(todo.choices) > 1, "[clustering] clusters must be a number, or at least two of them")
     must(todo.protocol in FAMILIES, f"[clustering] protocol must be one of {', '.join(FAMILIES)}")
     must(
         shown.least_cluster_size >= 1,
