@@ -45,9 +45,9 @@ def explain_study(study: Study, rows: int, iterations: int) -> tuple[str, dict[s
         "",
         "WHAT IS COMPUTED",
         f"k-means with {_describe_clusters(study)} over {len(study.data.columns)} columns of "
-        f"{join_names(roles.owners)}, partitioned {'by rows' if todo.partition == 'horizontal' else 'by columns'}; protocol {todo.protocol}; at "
-        f"most {todo.max_iter} iterations; {todo.restarts} {'start' if todo.restarts == 1 else 'starts'} "
-        f"{STARTS[todo.init]} (seed {todo.seed}); columns are "
+        f"{join_names(roles.owners)}, partitioned {'by rows' if todo.partition == 'horizontal' else 'by columns'}; "
+        f"protocol {todo.protocol}; at most {todo.max_iter} iterations; {todo.restarts} "
+        f"{'start' if todo.restarts == 1 else 'starts'} {STARTS[todo.init]} (seed {todo.seed}); columns are "
         f"{SCALES[todo.scale]}.",
     ]
     for column in study.data.columns:

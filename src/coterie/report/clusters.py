@@ -77,13 +77,14 @@ def _about_clusters(facts: Facts) -> str:
         said.append(f"The inertia is {format_value(facts.inertia, facts.inertia / 100)}.")
     if facts.silhouette is not None:
         said.append(
-            f"The mean silhouette is {facts.silhouette:.2f}: 1 where rows lie on their centres, 0 where they lie as close "
-            "to another."
+            f"The mean silhouette is {facts.silhouette:.2f}: 1 where rows lie on their centres, 0 where another centre is "
+            "as close."
         )
     if facts.calinski_harabasz is not None:
+        index = format_value(facts.calinski_harabasz, facts.calinski_harabasz / 100)
         said.append(
-            f"The Calinski-Harabasz index is {format_value(facts.calinski_harabasz, facts.calinski_harabasz / 100)}: the "
-            "larger, the further the clusters lie apart for their width. It compares numbers of clusters of one data set."
+            f"The Calinski-Harabasz index is {index}: the larger, the further clusters lie apart for their width. It "
+            "compares numbers of clusters of the same rows."
         )
     return " ".join(said)
 

@@ -68,11 +68,7 @@ def create_study(
         made = msgspec.convert(
             {
                 "study": {"name": name, "created": created, "made_with": f"coterie {__version__}"},
-                "clustering": {
-                    "clusters": clusters if isinstance(clusters, int) else list(clusters),
-                    "partition": partition,
-                    **options,
-                },
+                "clustering": {"clusters": several, "partition": partition, **options},
                 "data": {"columns": msgspec.to_builtins(listed), "id": id_column, "most_rows": most_rows},
                 "disclosures": shown,
                 "participants": msgspec.to_builtins(seat_everybody(parties, helper, servers)),
