@@ -77,8 +77,8 @@ def _about_clusters(facts: Facts) -> str:
         said.append(f"The inertia is {format_value(facts.inertia, facts.inertia / 100)}.")
     if facts.silhouette is not None:
         said.append(
-            f"The mean silhouette is {facts.silhouette:.2f}: 1 where rows lie on their centres, 0 where another centre is "
-            "as close."
+            f"The mean silhouette is {facts.silhouette:.2f}: 1 where rows lie on their centres, 0 where another "
+            "is as close."
         )
     if facts.calinski_harabasz is not None:
         index = format_value(facts.calinski_harabasz, facts.calinski_harabasz / 100)

@@ -78,7 +78,7 @@ class Data(Section, frozen=True):
     most_rows: int = MOST_ROWS
 
 
-QUALITY: list[Literal["inertia", "silhouette", "calinski-harabasz"]] = ["inertia", "silhouette", "calinski-harabasz"]
+Quality = Literal["inertia", "silhouette", "calinski-harabasz"]
 
 
 class Disclosures(Section, frozen=True):
@@ -87,7 +87,7 @@ class Disclosures(Section, frozen=True):
     centers: Literal["revealed", "shared"] = "revealed"
     scales: Literal["revealed", "secret"] = "revealed"
     measures: Literal["revealed", "secret"] = "revealed"
-    quality: list[Literal["inertia", "silhouette", "calinski-harabasz"]] = QUALITY
+    quality: tuple[Quality, ...] = ("inertia", "silhouette", "calinski-harabasz")
     sizes: Literal["secret", "rounded"] = "secret"
     least_cluster_size: int = 1
     contribution: Literal["least", "none-or-least", "off"] = "least"
