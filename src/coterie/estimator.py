@@ -255,7 +255,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             self._whole_centers = whole.centers
             self.cluster_centers_ = task.encoding.decode(self._whole_centers)
         self.n_clusters_ = whole.chosen or task.clusters
-        self.k_measures_ = dict(zip(task.choices, whole.k_measures, strict=False))
+        self.k_measures_ = whole.k_measures
         self._closed = np.zeros(self.n_clusters_, np.bool_)
         if whole.suppressed is not None:
             self.suppressed_ = self._closed = whole.suppressed

@@ -91,7 +91,8 @@ class Choosing:
         told = self._open_measures(measures) if self.task.measures == "revealed" else []
         number = min(self._choose(measures), len(found) - 1)
         outcome = self.runs[number].open(found[number].found, n_iter)
-        outcome.chosen, outcome.k_measures = self.task.choices[number], told
+        outcome.chosen = self.task.choices[number]
+        outcome.k_measures = dict(zip(self.task.choices, told, strict=False))
         if self.inertias and not outcome.all_closed:
             outcome.scatter, outcome.inertia = self.inertias[0], self.inertias[1 + number]
         return outcome

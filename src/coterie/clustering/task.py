@@ -165,7 +165,7 @@ class Outcome(msgspec.Struct):
     silhouette: float | None = None
     scatter: float | None = None
     chosen: int | None = None
-    k_measures: list[float] = []
+    k_measures: dict[int, float] = {}
     kept: dict[str, Secret] = {}
     disclosures: list[Disclosure] = []
     traffic: Traffic | None = None

@@ -11,13 +11,15 @@ from coterie.report.agreed import MOST_COLUMNS
 from coterie.report.blocks import Block, Grid, Paragraph
 from coterie.report.facts import Facts
 from coterie.report.formats import format_count, format_value, join_names
-from coterie.report.views import Floats, draw_profile, draw_rows
+from coterie.report.views import Floats, draw_measures, draw_profile, draw_rows
 
 __all__ = ["show_clusters"]
 
 
 def show_clusters(facts: Facts, own_values: Floats | None, own_labels: NDArray[Any] | None, whose: str) -> list[Block]:
     parts: list[Block] = [Paragraph(_about_clusters(facts))]
+    if facts.k_measures:
+        parts.append(draw_measures(facts))
     parts.extend(_list_clusters(facts))
     open_clusters = [j for j in range(facts.k) if not facts.closed(j)]
     if facts.centers is not None and open_clusters and len(facts.center_columns) > 1:
@@ -63,6 +65,8 @@ def _list_clusters(facts: Facts) -> Iterator[Block]:
 
 def _about_clusters(facts: Facts) -> str:
     said = []
+    if facts.options.get("chosen"):
+        said.append(f"{facts.k} clusters were chosen, of {facts.options['chosen']}.")
     if facts.sizes is None:
         said.append("The sizes of the clusters were not disclosed; own rows are those of this party.")
     if facts.centers is None:

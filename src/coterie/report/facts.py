@@ -105,7 +105,7 @@ class Facts(msgspec.Struct, kw_only=True):
     inertia: float | None = None
     silhouette: float | None = None
     calinski_harabasz: float | None = None
-    k_measures: list[float] = []
+    k_measures: dict[int, float] = {}
     n_iter: int
     max_iter: int
     tol: float
@@ -223,6 +223,7 @@ def _agreed_options(task: Task) -> dict[str, str]:
         "centers": task.centers,
         "sizes": task.sizes,
         "scale": _scale(task),
+        "choose": task.choose,
         **({} if task.metric is None else {"scales": task.scales}),
         "init": "k-means++" if task.seeds else "random" if task.starts else "given",
         "n_init": str(task.restarts),

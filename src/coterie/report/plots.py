@@ -18,6 +18,7 @@ __all__ = [
     "bars",
     "calm",
     "colour",
+    "curve",
     "heights",
     "histogram",
     "marker",
@@ -85,6 +86,17 @@ def verbatim(text: str) -> str:
 def shortened(name: str, most: int) -> str:
     """A name that leaves room for the plot."""
     return name if len(name) <= most else name[: most - 1] + "…"
+
+
+def curve(values: dict[int, float], chosen: int, y: str) -> Figure:
+    """A measure over numbers of clusters, the chosen one marked."""
+    figure = new_figure(6.0, 3.2)
+    axes = calm(figure.add_subplot(), x="number of clusters", y=y)
+    axes.plot(list(values), list(values.values()), color=SOFT, linewidth=1.4, marker="o", markersize=4)
+    axes.plot([chosen], [values[chosen]], color=COLOURS[0], marker="D", markersize=9, linestyle="none")
+    axes.annotate("chosen", (chosen, values[chosen]), (6, 8), textcoords="offset points", color=INK, fontsize=10)
+    axes.set_xticks(list(values))
+    return figure
 
 
 # -- clusters --------------------------------------------------------------------------------------------------------

@@ -14,11 +14,37 @@ from coterie.report.facts import Facts
 from coterie.report.formats import join_names
 from coterie.report.page import picture
 
-__all__ = ["draw_profile", "draw_rows"]
+__all__ = ["draw_measures", "draw_profile", "draw_rows"]
 
 Floats = NDArray[np.float64]
 #: Rows drawn at most.
 MOST_POINTS = 5_000
+
+
+#: What a number of clusters was chosen by: its name, and how a curve of it is read.
+READING = {
+    "calinski-harabasz": (
+        "Calinski-Harabasz index",
+        "It is high where clusters are narrow and lie far apart. A clear peak says that the data fall into that many "
+        "groups; a curve that only falls from two on says that they hardly fall into groups at all.",
+    ),
+    "silhouette": (
+        "mean silhouette",
+        "It is 1 where rows lie on their centres and 0 where another centre is as close. Above 0.5 clusters stand well "
+        "apart; where several numbers come to about the same, the smaller is easier to explain.",
+    ),
+}
+
+
+def draw_measures(facts: Facts) -> Image:
+    """What each number of clusters that was tried comes to."""
+    name, reading = READING[facts.options["choose"]]
+    said = ", ".join(f"{value:.4g} for {k}" for k, value in facts.k_measures.items())
+    return Image(
+        picture(plots.curve(facts.k_measures, facts.k, name)),
+        f"The {name} over the number of clusters: {said}. Chosen: {facts.k}.",
+        f"The {name} of each number of clusters that was tried. {reading}",
+    )
 
 
 def draw_profile(facts: Facts, clusters: list[int]) -> Image:

@@ -204,7 +204,7 @@ def report_of(fields: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Report
         silhouette=fields["silhouette"],
         scatter=fields["scatter"],
         chosen=fields["chosen"],
-        k_measures=fields["k_measures"],
+        k_measures={int(k): measure for k, measure in fields["k_measures"].items()},
         start_rows=fields["start_rows"],
         disclosures=[msgspec.convert(entry, Disclosure, strict=False) for entry in fields["disclosures"]],
         traffic=msgspec.convert(fields["traffic"], Traffic),

@@ -22,6 +22,7 @@ from coterie.data.sinks import write_labels
 from coterie.errors import InputError, ProtocolError
 from coterie.report.facts import Facts, Participant, describe_role, facts_of, versions
 from coterie.runtime.job import Kept
+from coterie.study.agreement import Study
 from coterie.study.drafts import is_empty, remove_left_over, try_place
 from coterie.study.files import write_file
 from coterie.study.handshake import Agreed
@@ -162,7 +163,7 @@ def _facts(ready: Ready, agreed: Agreed, outcome: Outcome, spent: Spent) -> Fact
         outcome,
         ready.rank,
         participants,
-        {"seed": str(study.clustering.seed)},
+        {"seed": str(study.clustering.seed), **_tried(study)},
         [(column.low, column.high) for column in study.data.columns],
         title=f"{study.study.name}: report of {ready.me.name}",
         study=study.study.name,
@@ -174,6 +175,12 @@ def _facts(ready: Ready, agreed: Agreed, outcome: Outcome, spent: Spent) -> Fact
         versions=versions(),
         hashes={"study": ready.hash, "run": agreed.run},
     )
+
+
+def _tried(study: Study) -> dict[str, str]:
+    """The numbers of clusters that one was chosen from."""
+    tried = study.clustering.choices
+    return {} if len(tried) == 1 else {"chosen": ", ".join(map(str, tried))}
 
 
 def _centers(facts: Facts, centers: list[list[float]]) -> str:
