@@ -223,7 +223,6 @@ def _agreed_options(task: Task) -> dict[str, str]:
         "centers": task.centers,
         "sizes": task.sizes,
         "scale": _scale(task),
-        "choose": task.choose,
         **({} if task.metric is None else {"scales": task.scales}),
         "init": "k-means++" if task.seeds else "random" if task.starts else "given",
         "n_init": str(task.restarts),

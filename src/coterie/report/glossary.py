@@ -28,6 +28,10 @@ _MEANINGS = {
     ("scale", "standard"): "columns weigh alike: each is divided by its standard deviation over all parties' rows",
     ("scales", "revealed"): "the columns' standard deviations are opened at the end",
     ("scales", "secret"): "the columns' standard deviations are opened to nobody; each party keeps a share",
+    ("choose", "calinski-harabasz"): "the number of clusters by the Calinski-Harabasz index: narrow, and far apart",
+    ("choose", "silhouette"): "the number of clusters by the mean silhouette: rows far closer to their own centre",
+    ("measures", "revealed"): "what each number of clusters comes to is opened at the end",
+    ("measures", "secret"): "of the numbers of clusters, nothing but the chosen one is opened",
     ("scale", "none"): "columns weigh as they are",
 }
 _ARGUMENTS = {
@@ -37,6 +41,7 @@ _ARGUMENTS = {
     "least_cluster_size": "rows that a cluster must have to be opened, when its centre was made and in the end",
     "coalition": "parties whose rows are taken away together when contributions are counted",
     "fractional_bits": "precision of a value: bits after the point",
+    "chosen": "numbers of clusters that one was chosen from",
     "seeds": "of the public random numbers that k-means++ draws with, one for each start",
     "start": "the public row numbers that the centres start from",
     "link": "the network between the parties",

@@ -178,9 +178,12 @@ def _facts(ready: Ready, agreed: Agreed, outcome: Outcome, spent: Spent) -> Fact
 
 
 def _tried(study: Study) -> dict[str, str]:
-    """The numbers of clusters that one was chosen from."""
-    tried = study.clustering.choices
-    return {} if len(tried) == 1 else {"chosen": ", ".join(map(str, tried))}
+    """The numbers of clusters that one was chosen from, and how."""
+    todo = study.clustering
+    if len(todo.choices) == 1:
+        return {}
+    measures = study.disclosures.measures
+    return {"chosen": ", ".join(map(str, todo.choices)), "choose": todo.choose, "measures": measures}
 
 
 def _centers(facts: Facts, centers: list[list[float]]) -> str:
