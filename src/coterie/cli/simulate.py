@@ -9,7 +9,7 @@ import typer
 
 from coterie.cli.console import Console
 from coterie.cli.folders import check_folder, write_mark
-from coterie.cli.parsing import parse_file_bounds, parse_numbers
+from coterie.cli.parsing import parse_clusters, parse_file_bounds, parse_numbers
 from coterie.cli.working import show_working
 from coterie.errors import InputError
 from coterie.study.drafts import folder_for
@@ -28,7 +28,7 @@ MARK, MAKER = "simulation.json", "coterie simulate"
 def simulate(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(help="CSV or Parquet, with the names of the columns.")],
-    clusters: int = typer.Option(..., "--clusters", "-k", help="How many clusters."),
+    clusters: str = typer.Option(..., "--clusters", "-k", help="How many clusters; or 2:10, to choose from."),
     parties: int = typer.Option(2, "--parties", "-p", help="Over how many parties the file is split."),
     partition: Literal["horizontal", "vertical", "mixed"] = typer.Option(
         "horizontal", help="Each party gets rows, columns, or a patchwork of cells."
@@ -53,6 +53,9 @@ def simulate(
     ),
     init: Literal["k-means++", "random"] = typer.Option("k-means++", help="How the rows to start from are drawn."),
     seed: int = typer.Option(0, help="For the public random numbers that draw them."),
+    choose: Literal["calinski-harabasz", "silhouette"] = typer.Option(
+        "calinski-harabasz", help="By what the best of several numbers of clusters is chosen."
+    ),
     n_init: int = typer.Option(1, "--n-init", help="Starts, of which the best is opened."),
     max_iter: int = typer.Option(300, "--max-iter", help="Iterations at most."),
     tol: float = typer.Option(1e-4, help="Stop when the centres move less than this part of the columns' variance."),
@@ -69,7 +72,7 @@ def simulate(
     ranges, steps = parse_file_bounds(bounds), parse_numbers("--resolution", resolution, "STEP")
     _check_options(least, counts, labels, sizes)
     from coterie.simulation.comparison import compare_with_sklearn
-    from coterie.simulation.numeric_file import read_numeric_file
+    from coterie.simulation.numeric_file import find_misfits, read_numeric_file
     from coterie.simulation.pages import summarise, write_pages
     from coterie.simulation.run import run_simulation
 
@@ -77,6 +80,8 @@ def simulate(
         data = read_numeric_file(file, [name.strip() for name in columns.split(",") if name.strip()], ranges)
     if data.left_out:
         console.say(f"left out: {', '.join(data.left_out)} (not numbers)", "left out", columns=data.left_out)
+    for name, why in find_misfits(data).items():
+        console.say(f"column {name} {why}; leave it out with --columns", "misfit", column=name, why=why)
     arguments: dict[str, Any] = {
         "partition": partition,
         "n_parties": parties,
@@ -85,6 +90,7 @@ def simulate(
         "labels": labels,
         "scale": None if scale == "none" else scale,
         "init": init,
+        "choose": choose,
         "random_state": seed,
         "n_init": n_init,
         "max_iter": max_iter,
@@ -95,7 +101,7 @@ def simulate(
         "sizes": sizes,
     }
     with show_working(console, f"clustering {len(data.values):,} rows between {parties} parties and a helper"):
-        run = run_simulation(data, clusters, arguments, ranges, link)
+        run = run_simulation(data, parse_clusters(clusters), arguments, ranges, link)
     with show_working(console, "clustering the pooled data with scikit-learn"):
         beside = compare_with_sklearn(run)
     with show_working(console, "writing the reports"), folder_for(target) as folder:

@@ -149,7 +149,7 @@ class Choosing:
             factors = trade_offs(self.task.layout.n, self.task.choices)
             pairs = [(j, l) for j in range(count) for l in range(j + 1, count)]
             worse = concatenate(
-                [(products[j, l] * factors[j] - products[l, j] * factors[l]).reshape(1) for j, l in pairs]
+                [products[j : j + 1, l] * factors[j] - products[l : l + 1, j] * factors[l] for j, l in pairs]
             )
             hot = family.winner(1 - family.is_negative(worse[None, :]), count)
         index = (family.to_words(hot) * np.arange(count)).sum(1)

@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,18 +14,34 @@ from numpy.typing import NDArray
 from coterie.protocols.sampling import Sampling, plus_plus, public_draws
 from coterie.simulation.run import Simulation
 
-__all__ = ["Comparison", "compare_with_sklearn"]
+__all__ = ["Called", "Comparison", "compare_with_sklearn"]
+
+
+class Called(NamedTuple):
+    """scikit-learn as a user would call it, and how that compares: the inertia of its clusters and of these, in its
+    units, and the adjusted Rand index between them (1: the same, 0: by chance)."""
+
+    how: str
+    theirs: float
+    ours: float
+    rand: float
+
+    def describe(self) -> str:
+        return f"inertia {self.ours:.6g} here, {self.theirs:.6g} there; adjusted Rand index {self.rand:.3f}"
 
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """scikit-learn's centres in data units, its labels, inertia and iterations, and how long it took."""
+    """scikit-learn's centres in data units, its labels, inertia and iterations, from the same start, and how long it
+    took. `emptied`: whether a cluster lost all its rows on the way. `called`: from starts of scikit-learn's own."""
 
     centers: NDArray[np.float64]
     labels: NDArray[Any]
     inertia: float
     n_iter: int
     seconds: float
+    emptied: bool
+    called: list[Called]
 
     def describe(self, run: Simulation, rows: NDArray[Any], columns: Sequence[int]) -> dict[str, str]:
         """How far these rows' labels and these columns' centres agree with the secure ones, in open clusters."""
@@ -39,7 +55,14 @@ class Comparison:
         why = " (borders, where rounding to fixed point decides; a slow run may also stop a little apart)"
         if run.task.grid:
             why = " (borders, where rounding decides)"
-        labels = f"all {count:,} identical" if not differ else f"{differ:,} of {count:,} differ{why}"
+        if self.emptied:
+            why = (
+                " (a cluster lost all its rows on the way: here it keeps its centre, scikit-learn moves it to the row "
+                "that lies furthest from its own)"
+            )
+        labels = (
+            f"all {count:,} identical, from the same start" if not differ else f"{differ:,} of {count:,} differ{why}"
+        )
         center = f"{off:.2g}, in column {encoding.names[l]} (range {span:,.4g})"
         inertia = f"{run.whole.inertia:.8g} here, {self.inertia:.8g} there"
         if not run.open.all():
@@ -53,6 +76,7 @@ class Comparison:
             "largest difference of a centre": center,
             "inertia": inertia,
             "iterations": iterations,
+            **{f"with {one.how}": one.describe() for one in self.called if rows.all()},
         }
 
     def count_differing(self, run: Simulation, rows: NDArray[Any]) -> tuple[int, int]:
@@ -111,4 +135,41 @@ def compare_with_sklearn(run: Simulation) -> Comparison:
     best = min(fits, key=lambda fit: fit.inertia_)
     most = max(fit.n_iter_ for fit in fits)
     centers = np.asarray(best.cluster_centers_) * unit
-    return Comparison(centers, best.labels_, float(best.inertia_), int(most), seconds)
+    emptied = any(_loses_a_cluster(x, x[list(start)], task.max_iter) for start in _starts(run))
+    called = _as_users_call_it(run)
+    return Comparison(centers, best.labels_, float(best.inertia_), int(most), seconds, emptied, called)
+
+
+def _as_users_call_it(run: Simulation) -> list[Called]:
+    """With its defaults, on the columns as they are and standardised."""
+    from sklearn.cluster import KMeans
+    from sklearn.metrics import adjusted_rand_score
+    from sklearn.preprocessing import StandardScaler
+
+    values, labels, found = run.data.values, run.whole.labels, []
+    assert labels is not None
+    ways = {"its defaults": values, "its defaults, standardised": StandardScaler().fit_transform(values)}
+    for how, x in ways.items():
+        fit = KMeans(run.task.clusters, random_state=0).fit(x)
+        rand = float(adjusted_rand_score(fit.labels_, labels))
+        found.append(Called(how, float(fit.inertia_), _inertia(x, labels), rand))
+    return found
+
+
+def _inertia(x: NDArray[np.float64], labels: NDArray[Any]) -> float:
+    """Of these clusters, around their means."""
+    return float(sum(((x[labels == j] - x[labels == j].mean(axis=0)) ** 2).sum() for j in np.unique(labels)))
+
+
+def _loses_a_cluster(x: NDArray[np.float64], centers: NDArray[np.float64], max_iter: int) -> bool:
+    """Does Lloyd's algorithm, from there, come to a cluster without rows?"""
+    labels = None
+    for _ in range(max_iter):
+        before, labels = labels, np.stack([((x - c) ** 2).sum(axis=1) for c in centers]).argmin(axis=0)
+        counts = np.bincount(labels, minlength=len(centers))
+        if (counts == 0).any():
+            return True
+        if before is not None and (before == labels).all():
+            return False
+        centers = np.stack([x[labels == j].mean(axis=0) for j in range(len(centers))])
+    return False

@@ -14,7 +14,12 @@ from coterie.data import Wanted, read_rows
 from coterie.data.files import find_numeric_columns
 from coterie.errors import DataError, InputError
 
-__all__ = ["NumericFile", "read_numeric_file"]
+__all__ = ["NumericFile", "find_misfits", "read_numeric_file"]
+
+#: Names that say what a column is for.
+IDS, CLASSES = ("id", "key", "index", "number", "nr"), ("target", "class", "label", "y", "outcome", "species")
+#: The most values that a class has.
+MOST_CLASSES = 20
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,3 +44,21 @@ def read_numeric_file(file: Path, wanted: Sequence[str], ranges: dict[str, tuple
     anything = (-math.inf, math.inf)
     rows = read_rows(str(file), [Wanted(name, *ranges.get(name, anything)) for name in names])
     return NumericFile(file, names, rows.values, [name for name, numeric in kinds.items() if not numeric])
+
+
+def find_misfits(data: NumericFile) -> dict[str, str]:
+    """Columns that are probably not meant to be clustered by, and why."""
+    found = {}
+    for name, column in zip(data.names, data.values.T, strict=True):
+        words = name.lower().replace("-", "_").split("_")
+        whole, values = bool((column == np.round(column)).all()), len(np.unique(column))
+        if whole and values == len(column) > MOST_CLASSES and (set(words) & set(IDS) or _counts_up(column)):
+            found[name] = "looks like an id: every row has another whole number"
+        elif whole and 1 < values <= MOST_CLASSES and set(words) & set(CLASSES):
+            found[name] = f"looks like a class: {values} whole numbers, and its name says so"
+    return found
+
+
+def _counts_up(column: NDArray[np.float64]) -> bool:
+    """Are they numbers one after another, in whatever order?"""
+    return bool(column.max() - column.min() == len(column) - 1)

@@ -9,7 +9,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from coterie.data.sinks import write_labels
 from coterie.planning import forecast
+from coterie.report.centers import centers_as_csv
 from coterie.report.facts import Facts, Participant, facts_of, rows_per_cluster, versions
 from coterie.report.formats import format_bytes, format_count, format_duration
 from coterie.report.overview import Role, write_overview
@@ -33,6 +35,8 @@ def write_pages(folder: Path, run: Simulation, beside: Comparison) -> None:
     roles = [_write_role(folder, run, beside, rank, participants, common) for rank in range(len(run.names))]
     assert run.whole.labels is not None
     facts = _gather_facts(run, beside, participants, common)
+    write_labels(folder / "labels.parquet", run.whole.labels, None, None)
+    (folder / "centers.csv").write_text(centers_as_csv(facts), encoding="utf-8")
     write_overview(folder / "index.html", facts, roles, run.data.values, run.whole.labels)
 
 
@@ -50,7 +54,7 @@ def _write_role(
         outcome,
         rank,
         participants,
-        {"link": run.link},
+        run.options,
         _ranges(run),
         seconds={"from the first connection to the end": usage.seconds[rank]},
         seconds_per_iteration=run.iterations[rank],
@@ -73,7 +77,7 @@ def _gather_facts(
 ) -> Facts:
     """What all roles together know."""
     task, layout = run.task, run.task.layout
-    facts = facts_of(task, run.whole, 1, participants, {"link": run.link}, _ranges(run), **common)
+    facts = facts_of(task, run.whole, 1, participants, run.options, _ranges(run), **common)
     facts.party = "all parties together"
     with open(run.data.file, "rb") as file:
         facts.hashes = {run.data.file.name: hashlib.file_digest(file, "sha256").hexdigest()}
@@ -136,4 +140,5 @@ def summarise(run: Simulation, beside: Comparison) -> dict[str, Any]:
         "labels_that_differ": differ,
         "largest_centre_difference": off if run.open.any() else None,
         "column_of_it": run.task.encoding.names[l] if run.open.any() else None,
+        "as_users_call_it": {one.how: one._asdict() for one in beside.called},
     }

@@ -30,7 +30,8 @@ Ranges = dict[str, tuple[float, float]]
 
 @dataclass(frozen=True, repr=False)
 class Simulation:
-    """What was run, and what came of it: by rank (the helper first), and all roles together (`whole`)."""
+    """What was run, and what came of it: by rank (the helper first), and all roles together (`whole`). `choices`: the
+    numbers of clusters that the task's was chosen from."""
 
     data: NumericFile
     link: str
@@ -40,6 +41,13 @@ class Simulation:
     outcomes: list[Outcome]
     iterations: list[list[float]]
     whole: Outcome
+    choices: tuple[int, ...] = ()
+
+    @property
+    def options(self) -> dict[str, str]:
+        """What a report says beside what the task says."""
+        chosen = {"chosen": ", ".join(map(str, self.choices)), "choose": self.task.choose} if self.choices else {}
+        return {"link": self.link, **chosen}
 
     @property
     def open(self) -> NDArray[np.bool_]:
@@ -49,7 +57,7 @@ class Simulation:
 
 
 def run_simulation(
-    data: NumericFile, clusters: int, arguments: dict[str, Any], ranges: Ranges, link: str
+    data: NumericFile, clusters: int | range, arguments: dict[str, Any], ranges: Ranges, link: str
 ) -> Simulation:
     """Split the data and cluster it between processes. `arguments`: those of the estimator."""
     p = arguments["n_parties"]
@@ -74,7 +82,8 @@ def run_simulation(
     for outcome in outcomes:
         outcome.disclosures = (automatic or disclosed) + outcome.disclosures
     iterations = [report.iterations for report in reports]
-    return Simulation(data, link, names, task, usage, outcomes, iterations, put_together(task, outcomes))
+    whole = put_together(task, outcomes)
+    return Simulation(data, link, names, task.chosen(whole), usage, outcomes, iterations, whole, task.choices)
 
 
 def _find_bounds(data: NumericFile, given: Ranges, names: list[str]) -> tuple[Any, list[Disclosure]]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import datetime
 import hashlib
-import io
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +18,7 @@ from numpy.typing import NDArray
 from coterie.clustering import Outcome
 from coterie.data.sinks import write_labels
 from coterie.errors import InputError, ProtocolError
+from coterie.report.centers import centers_as_csv
 from coterie.report.facts import Facts, Participant, describe_role, facts_of, versions
 from coterie.runtime.job import Kept
 from coterie.study.agreement import Study
@@ -117,7 +116,7 @@ def write_results(folder: Path, ready: Ready, agreed: Agreed, outcome: Outcome, 
             ready.study.data.id or None,
         )
         if facts.centers is not None:
-            write_file(folder / "centers.csv", _centers(facts, facts.centers).encode())
+            write_file(folder / "centers.csv", centers_as_csv(facts).encode())
     if not ready.deals:
         model = make_model(ready, agreed, outcome, kept)
         mode = 0o600 if model.share is not None else 0o644
@@ -184,14 +183,3 @@ def _tried(study: Study) -> dict[str, str]:
         return {}
     measures = study.disclosures.measures
     return {"chosen": ", ".join(map(str, todo.choices)), "choose": todo.choose, "measures": measures}
-
-
-def _centers(facts: Facts, centers: list[list[float]]) -> str:
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    sizes = facts.sizes if facts.options["counts"] == "revealed" or facts.options["sizes"] == "rounded" else None
-    writer.writerow(["cluster", *(["size"] if sizes else []), *facts.center_columns])
-    for j, row in enumerate(centers):
-        size = [sizes[j]] if sizes else []
-        writer.writerow([j, *size, *([""] * len(row) if facts.closed(j) else map(repr, row))])
-    return stream.getvalue()
