@@ -68,9 +68,9 @@ def _weights(family: Family, job: Job) -> Shared | None:
     return family.public(np.zeros(shape, np.int64) if job.weights is None else job.weights)
 
 
-def do(me: Party, job: Job) -> Report:
-    """Do a job at one role."""
-    task, clock = job.task, _Clock()
+def do(me: Party, job: Job, say: Callable[[str], None] | None = None) -> Report:
+    """Do a job at one role. `say`: told of each iteration that another one follows."""
+    task, clock = job.task, _Clock(say)
     family = FAMILIES[task.protocol](me, task.problem)
     if job.predicting:
         shape = (task.clusters, task.layout.d)
@@ -94,16 +94,19 @@ def do(me: Party, job: Job) -> Report:
 
 
 class _Clock(Watch):
-    """How long iterations take."""
+    """How long iterations take, and that they are done."""
 
-    def __init__(self) -> None:
+    def __init__(self, say: Callable[[str], None] | None) -> None:
         self.seconds: list[float] = []
-        self.last = time.perf_counter()
+        self.last, self.say = time.perf_counter(), say
 
-    def iterated(self, point: Callable[[], Point]) -> None:  # noqa: ARG002
+    def iterated(self, point: Callable[[], Point]) -> None:
         now = time.perf_counter()
         self.seconds.append(now - self.last)
         self.last = now
+        if self.say is not None:
+            here = point()
+            self.say(f"start {here.start + 1}, iteration {here.iteration}, {1000 * self.seconds[-1]:.1f} ms")
 
 
 class _Header(msgspec.Struct):
