@@ -17,6 +17,8 @@ from coterie.transport.links import LINKS
 from tests.contract.replicated import Replicated
 from tests.planning.test_costs import task_of
 
+LAN = LINKS["lan"]
+
 X = np.random.default_rng(0).uniform(-1, 1, (150, 3))
 WAYS = {
     "rows, secret counts": {},
@@ -71,19 +73,23 @@ def test_several_starts(options):
 
 def test_a_million_rows_take_no_longer_to_forecast():
     task = planned(sketch(even_layout("horizontal", 10**6, 2, 2), 4, protocol="securenn"), 2, "auto")
-    found = forecast(task, 2, 10, LINKS["lan"], "stop")
+    found = forecast(task, 2, 10, LAN, "stop")
     assert found.rounds_per_iteration == 139
     assert found.bytes_per_iteration["P1"] > 10**9
     assert found.seconds > 60
 
 
-def test_a_drawn_start_is_refused():
-    task = sketch(even_layout("horizontal", 200, 2, 2), 2, protocol="securenn")
-    with pytest.raises(InputError, match="no forecast of a start by k-means"):
-        rehearse(task, 2, "stop")
+def test_a_drawn_start_is_left_out_and_said_to_be(monkeypatch):
+    monkeypatch.setitem(FAMILIES, "replicated", Replicated)
+    drawn, given = (
+        forecast(sketch(even_layout("horizontal", 200, 2, 3), 2, protocol="replicated", init=init), 3, 2, LAN, "stop")
+        for init in ("k-means++", "random")
+    )
+    assert (drawn.without_start, given.without_start) == (True, False)
+    assert (drawn.rounds, drawn.bytes_sent) == (given.rounds, given.bytes_sent)
 
 
 def test_a_patchwork_is_refused():
     model = SecureKMeans(2, protocol="replicated", n_parties=2, partition="mixed", init=X[:2])
     with pytest.raises(InputError, match="patchwork"):
-        forecast(task_of(model, X), 2, 3, LINKS["lan"], "stop")
+        forecast(task_of(model, X), 2, 3, LAN, "stop")

@@ -161,6 +161,7 @@ def _forecast(study: Study, rows: int, iterations: int, link: str) -> dict[str, 
         "bytes_by_party": max(sent.values()),
         **dealt,
         "memory": max(found.memory.values()),
+        **({"without_start": True} if found.without_start else {}),
     }
 
 
@@ -172,5 +173,5 @@ def _describe_cost(link: str, cost: dict[str, Any]) -> str:
         sent = f"a party sends {party}, the helper {format_bytes(cost['bytes_by_helper'])}"
     return (
         f"{link.upper()} ({about}): about {format_duration(cost['seconds'])}, {cost['rounds']:,} rounds; {sent}; "
-        f"{memory} of memory"
+        f"{memory} of memory{', the start by k-means++ not counted' if cost.get('without_start') else ''}"
     )

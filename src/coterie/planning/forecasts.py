@@ -24,7 +24,8 @@ STEP_SECONDS = 1.2e-3
 
 
 class Forecast(msgspec.Struct):
-    """What a fit will cost. Bytes and rounds are exact for the given number of iterations."""
+    """What a fit will cost. Bytes and rounds are exact for the given number of iterations. `without_start`: a start by
+    k-means++ is left out, of which a rehearsal with few rows tells nothing."""
 
     rounds: int
     rounds_per_iteration: int
@@ -34,12 +35,16 @@ class Forecast(msgspec.Struct):
     memory: dict[str, int]
     seconds: float
     seconds_per_iteration: float
+    without_start: bool = False
 
 
 def forecast(task: Task, parties: int, iterations: int, link: Link, ended_by: Ending) -> Forecast:
     """The cost of a fit of which each start takes so many iterations, and no cluster stays closed."""
     family, problem, starts = FAMILIES[task.protocol], task.problem, task.restarts
     world = family.world([f"P{j}" for j in range(1, parties + 1)])
+    without_start = world.dealer is None and bool(task.seeds)
+    if without_start:
+        task = msgspec.structs.replace(task, seeds=(), starts=((0,) * task.clusters,) * starts)
     first, one = (rehearse if world.dealer is None else dry_run)(task, parties, ended_by)
     whole, around = first + one * starts * (iterations - 1), first - one * starts
     comparisons = task.layout.n * family.comparisons(task.clusters, task.schedule)
@@ -54,6 +59,7 @@ def forecast(task: Task, parties: int, iterations: int, link: Link, ended_by: En
         memory={world.names[j]: owner if j else at_zero for j in world.ranks},
         seconds=seconds(task, around, starts * comparisons, link) + slope * starts * iterations,
         seconds_per_iteration=slope,
+        without_start=without_start,
     )
 
 

@@ -32,10 +32,6 @@ def rehearse(task: Task, parties: int, ended_by: Ending) -> Found:
     """What a fit takes; no cluster is suppressed."""
     if task.layout.partition == "mixed":
         raise InputError(f"there is no forecast for a patchwork of cells with {task.protocol}; use rows or columns")
-    if task.seeds:  # of which the bytes grow with the root of the rows
-        raise InputError(
-            f'there is no forecast of a start by k-means++ with {task.protocol}; one for "random" starts is'
-        )
     one, two = (_extrapolate(task, parties, iterations, "max_iter") for iterations in (1, 2))
     first = one if ended_by == "max_iter" else _extrapolate(task, parties, 1, "stop")
     return Found(first, (two - one) // task.restarts)
