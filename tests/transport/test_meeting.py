@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import select
 import socket
 import ssl
 import struct
@@ -45,7 +46,7 @@ from coterie.transport.channel import (
     decode_control,
 )
 from coterie.transport.door import Listener
-from coterie.transport.hello import PROBE, Peer, context
+from coterie.transport.hello import PROBE, Peer, begin_tls, context
 from coterie.transport.meeting import Meeting
 from coterie.transport.tls import Inbox
 from tests.support import world
@@ -751,9 +752,26 @@ def test_no_more_than_a_crowd_is_attended_to(monkeypatch):
         assert len(met.door.guests) <= 4
 
 
-# ssl.wrap_socket leaves its socket to the garbage collector if the other end has reset the connection already; that
-# no handle stays open is asserted below.
-@pytest.mark.filterwarnings("ignore:Exception ignored in. <ssl.SSLSocket:pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("server", [False, True])
+@pytest.mark.parametrize("reset", [False, True])
+@pytest.mark.filterwarnings("error")
+def test_tls_with_a_peer_that_is_gone_leaves_no_socket(reset, server):
+    """Whether it closed or broke off: that is an error of the connection, and no word about certificates."""
+    own = context(server, credentials("Honest"), [credentials("Rogue").certificate])
+    handles = open_handles()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        plain = socket.create_connection(listening.getsockname(), timeout=5)
+        there, _ = listening.accept()
+        if reset:
+            there.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        there.close()
+        select.select([plain], [], [], 5)  # until this side has heard of it
+        with pytest.raises(OSError, match=r"(?i)reset|EOF|not connected|pipe") as caught:
+            begin_tls(own, plain, server)
+    assert isinstance(caught.value, ConnectionError | ssl.SSLEOFError) or not isinstance(caught.value, ssl.SSLError)
+    assert open_handles() <= handles
+
+
 def test_guests_that_are_gone_leave_nothing(monkeypatch):
     """Whether they close, or break off so early that there is no connection left to begin TLS on."""
     rogues, mine = Listener(), Listener()

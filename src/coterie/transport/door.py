@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from coterie.errors import AuthenticationError, CoterieError, FrameError, PeerLost, WrongSession
 from coterie.transport.certificates import fingerprint
 from coterie.transport.channel import CONTROL_LIMIT, Header, Refusal, letter
-from coterie.transport.hello import DECLINE, ELSEWHERE, HANDSHAKE, PROBE, check_hello, hello, read_hello, say
+from coterie.transport.hello import DECLINE, ELSEWHERE, HANDSHAKE, PROBE, begin_tls, check_hello, hello, read_hello, say
 from coterie.transport.register import Register
 
 __all__ = ["Door", "Listener"]
@@ -151,11 +151,9 @@ class Door:
     def _let_in(self, plain: socket.socket) -> None:
         plain.settimeout(HANDSHAKE)
         try:
-            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            sock = self.context.wrap_socket(plain, server_side=True)
+            sock = begin_tls(self.context, plain, server=True)
         except (OSError, ValueError) as error:
             log.info("a connection ended in the handshake: %s", type(error).__name__)
-            plain.close()
             self._see_off()
             return
         sender = None

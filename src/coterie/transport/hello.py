@@ -37,6 +37,7 @@ __all__ = [
     "PROBE",
     "NotYet",
     "Peer",
+    "begin_tls",
     "check_hello",
     "context",
     "dial",
@@ -78,6 +79,7 @@ def context(server: bool, credentials: Credentials, trusted: Sequence[str]) -> s
     made.minimum_version = ssl.TLSVersion.TLSv1_3
     made.check_hostname = False  # who it is, is decided by the pinned fingerprint
     made.verify_mode = ssl.CERT_REQUIRED
+    made.sslsocket_class = _Socket
     made.load_verify_locations(cadata="\n".join(trusted))
     if server:
         made.num_tickets = 0  # the sender never reads, and an unread ticket would turn a close into a reset
@@ -99,24 +101,49 @@ def _private_file() -> Iterator[tuple[IO[bytes], str]]:
             yield kept, kept.name
 
 
+class _Socket(ssl.SSLSocket):
+    """A TLS socket that is closed if its peer turns out to be gone before TLS began. `wrap_socket` tries `recv` then,
+    and raises what comes of it: the new socket would stay open, and out of the caller's reach."""
+
+    def recv(self, buflen: int = 1024, flags: int = 0) -> bytes:
+        try:
+            return super().recv(buflen, flags)
+        except ConnectionError:
+            if self.version() is None:
+                self.close()
+            raise
+
+
+def begin_tls(own: ssl.SSLContext, plain: socket.socket, server: bool = False) -> ssl.SSLSocket:
+    """The TLS handshake over a connection, which is closed if that fails."""
+    try:
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock = own.wrap_socket(plain, server_side=server, do_handshake_on_connect=False)
+    except BaseException:
+        plain.close()
+        raise
+    try:
+        sock.do_handshake()  # an OSError, too, if the peer was gone before
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
 def dial(peer: Peer, name: str, own: ssl.SSLContext, patience: float, left: float) -> ssl.SSLSocket:
     """A connection with the TLS handshake done, within `left` seconds for TCP and `patience` for each step of TLS."""
     try:
         plain = socket.create_connection((peer.host, peer.port), timeout=min(patience, left))
     except (OSError, UnicodeError) as error:  # refused, or no answer; UnicodeError: what cannot be the name of a host
         raise NotYet(error) from error
+    plain.settimeout(patience)
     try:
-        plain.settimeout(patience)
-        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return own.wrap_socket(plain)
+        return begin_tls(own, plain)
     except (ssl.SSLEOFError, ConnectionError) as error:
-        plain.close()
         raise NotYet(error) from error
     except (ssl.SSLError, ValueError) as error:
-        plain.close()
         raise AuthenticationError(f"{name} does not show the certificate that was agreed ({error})", name) from error
     except OSError as error:
-        plain.close()
         raise NotYet(error, mute=isinstance(error, TimeoutError)) from error
 
 
