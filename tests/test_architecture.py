@@ -28,6 +28,8 @@ ORDER = [
     "report",
     "study",
     "parameters",
+    "notices",
+    "prediction",
     "estimator",
     "simulation",
     "cli",

@@ -89,7 +89,8 @@ def test_over_all_pairs_of_numbers_a_row_is_drawn_by_its_distance(monkeypatch):
     """Both levels: a row's share is its group's times its own in the group, each to within one of 2^7 numbers."""
     bits = 7
     monkeypatch.setattr(sampling, "DRAW_BITS", bits)
-    layout, nearest = Sampling(21, 8, 0, 0), np.random.RandomState(1).randint(0, 50, 21)  # the last group has 5 rows
+    nearest = np.random.RandomState(1).randint(0, 50, 21)
+    layout = Sampling(21, 8, 6, 0, 0, 0)  # the last group has 5 rows
     weights = sampling._of_groups(layout, nearest)
     drawn = np.zeros(21)
     for u, v in product(range(1 << bits), repeat=2):
@@ -270,7 +271,7 @@ def test_nothing_reaches_a_quarter_of_a_word(problem):
         (rounded(far, layout.row_shift) + 1, layout.size),
     ):
         assert weight * count << DRAW_BITS < 1 << 62
-    v = distance_width(problem, layout)
+    v = distance_width(layout)
     assert group < 1 << (v - 2)
     assert v <= 64
 

@@ -21,8 +21,15 @@ from tests.support import given, run, splits
 
 #: One column of -1, 0 and 1: distances of 0, 1 and 4, in words of eight bits, the smallest that there are.
 LINE = Problem(1, 3, (1,), block_rows=1 << 20)
-ROW_BY_ROW = Sampling(1, 1, 0, 0)
 BYTE = Words(8)
+
+
+def sampled(problem, size):
+    """Groups of that size, of whose distances no bit is dropped."""
+    return Sampling(problem.rows, size, problem.distance_bits, 0, 0, 0)
+
+
+ROW_BY_ROW = sampled(LINE, 1)
 
 
 def mine(me, shares, count):
@@ -39,9 +46,9 @@ def added_up(ring, results, count):
 
 
 def test_widths_are_whole_bytes_and_hold_a_group():
-    assert distance_width(LINE, ROW_BY_ROW) == 8
-    assert distance_width(Problem(10**6, 8, (1 << 15,) * 2), Sampling(10**6, 1024, 0, 0)) == 48
-    assert distance_width(Problem(10**6, 8, (1 << 27,)), Sampling(10**6, 16, 0, 0)) == 64
+    assert distance_width(ROW_BY_ROW) == 8
+    assert distance_width(sampled(Problem(10**6, 8, (1 << 15,) * 2), 1024)) == 48
+    assert distance_width(sampled(Problem(10**6, 8, (1 << 27,)), 16)) == 64
 
 
 # -- keep ------------------------------------------------------------------------------------------------------------
@@ -113,7 +120,7 @@ def test_every_candidate_for_every_row_and_every_split_of_its_distance(p):
         for block in table.blocks:
             here = [share[:, block.rows] for share in nearest]
             block.held["nearest"] = mine(me, here, len(block.rows))
-            sums = consider_cells(family, block, mask_of(centers), Sampling(3 * count, 1, 0, 0))
+            sums = consider_cells(family, block, sampled(problem, 1), mask_of(centers))
             assert sums.ring == BYTE
             left.append((block.rows, sums, block.held["gained"]))
         return left
@@ -141,9 +148,8 @@ def spread(p, hot, nearest, rows, size, ring, width=None):
         own = None if me.deals else np.where(layout.own_cells(me.rank), rows, 0)
         (block,) = OneTime(me, problem).table(own, layout).blocks
         block.held["nearest"] = mine(me, nearest, n)
-        return block_spread(
-            me, block, given(me, ring, hot), d, Sampling(n, size, 0, 0), width or ring.width, ring.width
-        )
+        words = given(me, ring, hot)
+        return block_spread(me, block, words, d, sampled(problem, size), width or ring.width, ring.width)
 
     ran = run(p, role)
     assert ran.traffic.rounds == 2  # the data enter, and the step

@@ -315,7 +315,7 @@ def _objective(me: Party, value: int, count: int) -> None:
 
 
 #: Groups of 64 rows: distances have 16 bits.
-DRAWN = Sampling(N, 64, 0, 0)
+DRAWN = Sampling(N, 64, 3, 0, 0, 0)
 
 
 def _keep(times: int = 1) -> Callable[..., None]:
@@ -346,7 +346,7 @@ def _spread(times: int = 1) -> Callable[..., None]:
 
 def _consider(me: Party, value: int, candidate: int) -> None:
     """Scores of 16 bits and distances of 32; a candidate is as close as the first centre, or as far as can be."""
-    n, p, sampling = 4096, me.world.p, Sampling(4096, 1024, 0, 0)
+    n, p, sampling = 4096, me.world.p, Sampling(4096, 1024, 14, 0, 0, 0)
     family = OneTime(me, Problem(n, 3, (63,), n))
     layout = Layout("horizontal", n, 1, rows=(n, *[0] * (p - 1)))
     table = family.table(own_part(me, layout, value), layout)
