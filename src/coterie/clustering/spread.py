@@ -33,7 +33,8 @@ def measure_spread(family: Family, task: Task, own: Ints | None) -> Spread:
         scatter, squares = family.scatter(own)
         weights, capped = family.column_weights(scatter)
         return Spread(family.public(np.array([task.threshold])), scatter, weights, capped, squares)
-    if task.tol == 0 and "calinski-harabasz" not in task.quality:
+    chooses = task.choices and task.choose == "calinski-harabasz"
+    if task.tol == 0 and "calinski-harabasz" not in task.quality and not chooses:
         return Spread(family.public(np.zeros(1, np.int64)))
     scatter, _ = family.scatter(own)
     return Spread(family.tolerated(scatter, task.tol), scatter)
