@@ -17,7 +17,7 @@ from coterie.clustering import QUALITY, Outcome, put_together
 from coterie.clustering.nearest import nearest_open
 from coterie.data import Blocks, gather, split
 from coterie.errors import InputError, ProtocolError
-from coterie.notices import warn_of_one_column, warn_of_result
+from coterie.notices import say_result, warn_of_one_column, warn_of_result
 from coterie.parameters import check_choices, check_parameters, check_whole_number, name_parties, prepare_fit
 from coterie.prediction import check_like_the_fit, prediction_jobs
 from coterie.protocols import FAMILIES
@@ -199,7 +199,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     def fit(self, X: Any, y: Any = None) -> SecureKMeans:  # noqa: ARG002
         """Cluster X, which is split over `n_parties` parties first."""
         check_parameters(self)
-        x = validate_data(self, X, dtype=np.float64, ensure_min_samples=2, ensure_min_features=1)
+        x = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2, ensure_min_features=1)
         parties = check_whole_number("n_parties", self.n_parties, 2)
         blocks = split(x, self.partition, parties)  # type: ignore[arg-type]
         names = [str(name) for name in getattr(self, "feature_names_in_", [])] or None
@@ -208,7 +208,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             if callable(self.init)
             else None
         )
-        return self._fit(gather(blocks, self.partition, name_parties(parties)), names, init)  # type: ignore[arg-type]
+        return self._fit(gather(blocks, self.partition, name_parties(parties)), names, init, x.dtype)  # type: ignore[arg-type]
 
     def fit_parties(self, blocks: Sequence[Any], y: Any = None) -> SecureKMeans:  # noqa: ARG002
         """Cluster the table of which each party holds a block.
@@ -225,7 +225,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             del self.feature_names_in_
         return self._fit(table, None)
 
-    def _fit(self, table: Blocks, names: list[str] | None, init: Any = None) -> SecureKMeans:
+    def _fit(self, table: Blocks, names: list[str] | None, init: Any = None, dtype: Any = np.float64) -> SecureKMeans:
         task, encoded, disclosed = prepare_fit(self, table, names, init)
         warn_of_one_column(self, table, task.encoding.names)
         jobs = [Job(task), *(Job(task, block=block) for block in encoded)]
@@ -254,7 +254,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
                 delattr(self, optional)
         if self.centers == "revealed":
             self._whole_centers = whole.centers
-            self.cluster_centers_ = task.encoding.decode(self._whole_centers)
+            self.cluster_centers_ = task.encoding.decode(self._whole_centers).astype(dtype, copy=False)
         self.n_clusters_ = whole.chosen or task.clusters
         self.k_measures_ = whole.k_measures
         self._closed = np.zeros(self.n_clusters_, np.bool_)
@@ -282,10 +282,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         self.traffic_ = whole.traffic
         warn_of_result(self, task.encoding.names)
         if self.verbose:
-            print(
-                f"SecureKMeans: {self.n_iter_} iterations, inertia {self.inertia_:.6g}, "
-                f"{self.traffic_.rounds} rounds, {sum(self.traffic_.bytes_sent.values()):,} bytes"
-            )
+            say_result(self)
         return self
 
     def predict(self, X: Any) -> NDArray[np.int32]:

@@ -14,7 +14,7 @@ from coterie.data import Blocks
 if TYPE_CHECKING:
     from coterie.estimator import SecureKMeans
 
-__all__ = ["warn_of_one_column", "warn_of_result"]
+__all__ = ["say_result", "warn_of_one_column", "warn_of_result"]
 
 #: The part of the variance of a party's rows beyond which a single column decides alone.
 NEARLY_ALL = 0.95
@@ -29,8 +29,8 @@ def warn_of_one_column(model: SecureKMeans, table: Blocks, columns: Sequence[str
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # a column of which this party holds no cell
             variance = np.nan_to_num(np.nanvar(block, axis=0))
-        total = float(variance.sum())
-        if len(own) > 1 and total > 0 and (share := float(variance.max()) / total) > NEARLY_ALL:
+        total, held = float(variance.sum()), int(np.isfinite(block).any(axis=0).sum())
+        if held > 1 and total > 0 and (share := float(variance.max()) / total) > NEARLY_ALL:
             name = columns[own[int(variance.argmax())]]
             warnings.warn(
                 f"column {name!r} carries {share:.0%} of the variance of party P{j + 1}'s rows, and so decides "
@@ -39,12 +39,24 @@ def warn_of_one_column(model: SecureKMeans, table: Blocks, columns: Sequence[str
             )
 
 
+def say_result(model: SecureKMeans) -> None:
+    """What a fit came to, as far as it is known: by how much centres moved in the end stays secret."""
+    if model.n_iter_ < model.max_iter:
+        why = "strict convergence" if model.tol == 0 else "center shift (not opened) within tolerance"
+        print(f"Converged at iteration {model.n_iter_}: {why}.")
+    traffic = model.traffic_
+    print(
+        f"SecureKMeans: {model.n_iter_} iterations, inertia {model.inertia_:.6g}, {traffic.rounds} rounds, "
+        f"{sum(traffic.bytes_sent.values()):,} bytes"
+    )
+
+
 def warn_of_result(model: SecureKMeans, columns: Sequence[str]) -> None:
     """Clusters without rows, and columns that could not get their full weight."""
     found = len(np.unique(model.labels_))
     if found < model.n_clusters_ and not model._closed.any():
-        said = f"{found} of {model.n_clusters_} clusters have rows; the data may hold fewer distinct rows than clusters"
-        warnings.warn(said, ConvergenceWarning, stacklevel=4)
+        said = f"Number of distinct clusters ({found}) found smaller than n_clusters ({model.n_clusters_})"
+        warnings.warn(f"{said}. Possibly due to duplicate points in X.", ConvergenceWarning, stacklevel=4)
     capped = [name for name, one in zip(columns, getattr(model, "capped_", ()), strict=False) if one]
     if capped:
         said = "these columns vary so little, for their bounds, that they count less than they should; use tighter ones"

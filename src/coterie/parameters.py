@@ -187,13 +187,18 @@ def _start(model: SecureKMeans, init: Any, encoding: FixedPoint, n: int, choices
             return {"starts": tuple(distinct_rows(random, n, k) for k in choices for _ in range(restarts))}
         raise InputError(f'init={init!r} is not known; use "k-means++", "random", an array of centres or a function')
     if model.n_init != "auto" and int(model.n_init) > 1:
-        said = f"centres are given: there is one start, and not n_init={model.n_init}"
-        warnings.warn(said, RuntimeWarning, stacklevel=5)
+        said = "Explicit initial center position passed: performing only one init in SecureKMeans instead of"
+        warnings.warn(f"{said} n_init={model.n_init}", RuntimeWarning, stacklevel=5)
     if len(choices) > 1:
         raise InputError("with several n_clusters to choose from, no centres can be given to start from")
     centers = _numbers("init", init)
     if centers.shape != (k, encoding.columns):
-        raise InputError(f"init has shape {centers.shape}; centres for this data have shape {(k, encoding.columns)}")
+        rows_fit = centers.ndim == 2 and len(centers) == k
+        raise InputError(
+            "The shape of the initial centers (init) does not match the number of "
+            f"{'features of the data' if rows_fit else 'clusters'}: init has shape {centers.shape}; centres for this "
+            f"data have shape {(k, encoding.columns)}"
+        )
     if np.isnan(centers).any():
         raise InputError("init holds NaN")
     whole = encoding.encode(centers, range(encoding.columns), "init: ")

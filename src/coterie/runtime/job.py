@@ -106,7 +106,9 @@ class _Clock(Watch):
         self.last = now
         if self.say is not None:
             here = point()
-            self.say(f"start {here.start + 1}, iteration {here.iteration}, {1000 * self.seconds[-1]:.1f} ms")
+            if here.iteration == 1:
+                self.say(f"Initialization complete, start {here.start + 1}")
+            self.say(f"Iteration {here.iteration}, inertia not opened, {1000 * self.seconds[-1]:.1f} ms")
 
 
 class _Header(msgspec.Struct):
