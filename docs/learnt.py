@@ -16,8 +16,8 @@ PAGES = (HERE / "data-protection.md", HERE / "output-rules.md")
 BLOCK = re.compile(r"(?P<begin><!-- learnt: (?P<name>[a-z ]+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
 PARTIES = ("a data party", "another")
 ROLES = Roles(PARTIES, PARTIES, "the helper")
-#: A study with default options and policies.
-USUAL = 10
+#: A study with default options and policies: its least cluster size, and how columns are scaled.
+USUAL, SCALE = 10, "standard"
 PARTITIONS = {"horizontal": "rows", "vertical": "columns", "mixed": "cells"}
 PARTS = {
     ("row", "one"): "of its own rows",
@@ -31,6 +31,11 @@ CONDITIONS = {
     "ids": "in a vertical study",
     "bounds": '`bounds="auto"` (in Python only)',
     "ruled": "with a least cluster size",
+    "weighted": '`scale="standard"`, where rows are split',
+    "chooses": "`n_clusters` is a range",
+    "tells_inertia": "`quality` names the inertia or Calinski-Harabasz, and it is not among the measures of k",
+    "tells_scatter": "`quality` names Calinski-Harabasz, and it is not among the measures of k",
+    "tells_silhouette": "`quality` names the silhouette, and there are two clusters or more",
 }
 
 
@@ -52,7 +57,7 @@ def said(item: Item) -> str:
 
 def roles_and_partitions() -> str:
     """A row for each item that somebody learns with default options: who learns it, and what of it."""
-    terms = {name: Terms(partition=name, least=USUAL, ids=name == "vertical") for name in PARTITIONS}
+    terms = {name: Terms(partition=name, least=USUAL, ids=name == "vertical", scale=SCALE) for name in PARTITIONS}
     items = [item for item in ITEMS if any(map(item.holds, terms.values())) and (item.kind == "opened" or seen(item))]
     rows = [
         [said(item), *(part(item, one) for one in terms.values()), yes(item, "dealer"), yes(item, "network")]
@@ -102,18 +107,31 @@ def names_in_the_log() -> str:
 
 
 def horizontal(**more: Any) -> Terms:
-    return Terms(partition="horizontal", least=USUAL, **more)
+    return Terms(**{"partition": "horizontal", "least": USUAL, "scale": SCALE, **more})
 
 
 def vertical(**more: Any) -> Terms:
-    return Terms(partition="vertical", ids=True, **more)
+    return Terms(**{"partition": "vertical", "ids": True, "scale": SCALE, **more})
 
 
 #: What an option changes: its name, the terms without it and with it, and what else to know.
 OPTIONS: tuple[tuple[str, Terms | None, Terms, str], ...] = (
-    ("a least cluster size of 1, in the study and all policies", horizontal(), Terms(partition="horizontal"),
+    ("a least cluster size of 1, in the study and all policies", horizontal(), horizontal(least=1),
      "every centre is opened, whatever it is a mean of"),
     ('`sizes="rounded"`', horizontal(), horizontal(sizes="rounded"), ""),
+    ('`scale="bounds"` or none', horizontal(), horizontal(scale="bounds"),
+     "each column counts by its public range, or by its numbers as they are"),
+    ('`scales="secret"`', horizontal(), horizontal(scales="secret"),
+     "new rows are then labelled by all together"),
+    ("`quality` without the silhouette", horizontal(), horizontal(quality=("inertia", "calinski-harabasz")), ""),
+    ("`quality` without Calinski-Harabasz", horizontal(), horizontal(quality=("inertia", "silhouette")), ""),
+    ("an empty `quality`", horizontal(), horizontal(quality=()), "nothing says how good the clusters are"),
+    ("`n_clusters` is a range, by Calinski-Harabasz", horizontal(), horizontal(chooses=True, starts=2),
+     "the measures are inertias, and that of a single cluster; of the chosen k none is opened a second time"),
+    ("`n_clusters` is a range, by silhouette", horizontal(), horizontal(chooses=True, choose="silhouette", starts=2),
+     "the inertia and the silhouette that are opened at the end are those of the chosen k"),
+    ('`n_clusters` is a range, `measures="secret"`', horizontal(),
+     horizontal(chooses=True, measures="secret", starts=2), "of the other k nothing is opened but stop bits"),
     ("a column's `resolution`", horizontal(), horizontal(rounded=("age",)),
      "that column of the centres, and the inertia, are rounded"),
     ('`counts="revealed"` (only without a least cluster size)', vertical(), vertical(counts="revealed"), ""),
