@@ -25,7 +25,7 @@ __all__ = ["explain_study"]
 SCALES = {
     "none": "not scaled",
     "bounds": "scaled by their bounds",
-    "standard": "standardised, to a variance of 1 over all parties' rows",
+    "standard": "standardised, to a variance of 1 over all rows",
 }
 STARTS = {
     "k-means++": "by k-means++, which draws rows in secret, far from each other",
@@ -47,8 +47,8 @@ def explain_study(study: Study, rows: int, iterations: int) -> tuple[str, dict[s
         f"k-means with {_describe_clusters(study)} over {len(study.data.columns)} columns of "
         f"{join_names(roles.owners)}, partitioned {'by rows' if todo.partition == 'horizontal' else 'by columns'}; "
         f"protocol {todo.protocol}; at most {todo.max_iter} iterations; {todo.restarts} "
-        f"{'start' if todo.restarts == 1 else 'starts'} {STARTS[todo.init]} (seed {todo.seed}); columns are "
-        f"{SCALES[todo.scale]}.",
+        f"{'start' if todo.restarts == 1 else 'starts'}{_each(study)} {STARTS[todo.init]} (seed {todo.seed}); columns "
+        f"are {SCALES[todo.scale]}{_by_whom(study)}.",
     ]
     for column in study.data.columns:
         held = f", held by {column.holder}" if column.holder else ""
@@ -114,6 +114,21 @@ def _describe_clusters(study: Study) -> str:
     tried = ", ".join(map(str, todo.choices[:-1])) + f" or {todo.choices[-1]}"
     by = {"calinski-harabasz": "the Calinski-Harabasz index", "silhouette": "the mean silhouette"}[todo.choose]
     return f"{tried} clusters, whichever is best by {by},"
+
+
+def _each(study: Study) -> str:
+    return " for each number of clusters" if len(study.clustering.choices) > 1 else ""
+
+
+def _by_whom(study: Study) -> str:
+    """Who standardises columns."""
+    todo, shown = study.clustering, study.disclosures
+    if todo.scale != "standard":
+        return ""
+    if todo.partition == "vertical":
+        return ", each at home by the party that holds it"
+    opened = shown.centers == shown.scales == "revealed"
+    return f", in secret; what that takes is {'opened at the end' if opened else 'opened to nobody'}"
 
 
 def _bullets(sentences: list[str]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coterie.errors import InputError
 
-__all__ = ["parse_bounds", "parse_file_bounds", "parse_numbers", "parse_pairs", "parse_range"]
+__all__ = ["parse_bounds", "parse_clusters", "parse_file_bounds", "parse_numbers", "parse_pairs", "parse_range"]
 
 
 def parse_pairs(option: str, text: str) -> dict[str, str]:
@@ -62,9 +62,12 @@ def parse_clusters(text: str) -> int | range:
     """A number of clusters, such as 4, or several to choose from, such as 2:10."""
     low, colon, high = text.partition(":")
     try:
-        return range(int(low), int(high) + 1) if colon else int(low)
+        found = range(int(low), int(high) + 1) if colon else int(low)
     except ValueError:
         raise InputError(f"--clusters {text!r} is no number; write 4, or 2:10 to choose from several") from None
+    if isinstance(found, range) and (len(found) < 2 or found[0] < 2):
+        raise InputError(f"--clusters {text}: to choose from several, write the fewest, at least 2, and more: 2:10")
+    return found
 
 
 def parse_numbers(option: str, text: str, what: str) -> dict[str, float]:

@@ -152,12 +152,15 @@ def _show(console: Console, run: Simulation, beside: Comparison, out: Path) -> N
 
     ending = "the centres rested" if run.whole.n_iter < run.task.max_iter else "the most allowed"
     line("computed", f"{run.task.clusters} clusters of {layout.n:,} rows x {layout.d} columns of {run.data.file}")
+    if run.choices:
+        line("chosen", _describe_choice(run))
     parties = tuple(run.names[1:])
     line("between", f"{', '.join(parties)} ({layout.partition}) and the helper {HELPER}, by {run.task.protocol}")
     line("output rules", _describe_rules(run))
     line("took", f"{format_duration(max(run.usage.seconds))}, {run.whole.n_iter} iterations ({ending})")
     line("sent", ", ".join(f"{name} {format_bytes(count)}" for name, count in traffic.bytes_sent.items()))
     line("rounds", f"{traffic.rounds:,}, {traffic.rounds_per_iteration} per iteration")
+    line("quality", _describe_quality(run))
     peaks = zip(run.names, run.usage.peak, strict=True)
     line("memory", ", ".join(f"{name} {format_bytes(peak)}" for name, peak in peaks))
     for i, entry in enumerate(describe_log(run.whole.disclosures, Roles(parties, parties, HELPER))):
@@ -169,6 +172,23 @@ def _show(console: Console, run: Simulation, beside: Comparison, out: Path) -> N
     line("report", str(page))
     if console.live:
         console.show(rows, "simulated")
+
+
+def _describe_choice(run: Simulation) -> str:
+    """From which numbers of clusters one was chosen, and what each comes to."""
+    from coterie.report.views import READING
+
+    tried = ", ".join(map(str, run.choices[:-1])) + f" or {run.choices[-1]}"
+    told = ", ".join(f"{measure:.4g} for {k}" for k, measure in run.whole.k_measures.items())
+    return f"{run.task.clusters} of {tried} clusters, by the {READING[run.task.choose][0]}: {told}"
+
+
+def _describe_quality(run: Simulation) -> str:
+    """How good the clusters are, as the parties are told."""
+    index = run.whole.calinski_harabasz(run.task.layout.n, int(run.open.sum()))
+    told = {"inertia": run.whole.inertia, "silhouette": run.whole.silhouette, "Calinski-Harabasz index": index}
+    known = [f"{name} {value:.4g}" for name, value in told.items() if value is not None]
+    return ", ".join(known) or "nothing is told: no two clusters are open"
 
 
 def _describe_rules(run: Simulation) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -32,6 +33,8 @@ __all__ = [
 RoleName = Literal["data party", "helper", "data party and server", "server"]
 OWNERS: tuple[RoleName, ...] = ("data party", "data party and server")
 SERVERS: tuple[RoleName, ...] = ("server", "data party and server")
+#: What can be told of how good clusters are.
+QUALITY = ("inertia", "silhouette", "calinski-harabasz")
 
 
 class Participant(msgspec.Struct, frozen=True):
@@ -62,14 +65,19 @@ def describe_role(roles: Roles, name: str) -> RoleName:
 
 
 class ColumnFacts(msgspec.Struct, frozen=True):
-    """A column of the whole table: its public range; where columns are held by one party each, by whom; where opened
-    centres are rounded, to multiples of what (from the middle of the range)."""
+    """A column of the whole table: its public range (NaN where this party does not know one); where columns are held
+    by one party each, by whom; where opened centres are rounded, to multiples of what (from the middle of the range);
+    what its squared differences count for, if not 1; where columns are standardised, its standard deviation, as far as
+    this party knows it, and whether it is capped: varies too little to weigh as much as it should."""
 
     name: str
     low: float
     high: float
     holder: str | None = None
     step: float | None = None
+    weight: float = 1.0
+    deviation: float | None = None
+    capped: bool = False
 
 
 class Facts(msgspec.Struct, kw_only=True):
@@ -80,6 +88,7 @@ class Facts(msgspec.Struct, kw_only=True):
     are the output rules. `centers` (k x `center_columns`) are in data units, None where
     this party learns none; a suppressed cluster's row is not shown, whatever it holds. `sizes` are None, in all or for
     a cluster, where they were not disclosed; `own_rows` counts this party's rows per cluster, from its labels.
+    `range_name` is what the columns' ranges are called.
     `seconds` are by phase. `traffic` is what this party counted. `forecast` and `comparison` are pairs of words.
     """
 
@@ -92,6 +101,7 @@ class Facts(msgspec.Struct, kw_only=True):
     participants: list[Participant]
     options: dict[str, str]
     columns: list[ColumnFacts]
+    range_name: str = "agreed range"
     rows: dict[str, int]
     n: int
     k: int
@@ -144,6 +154,11 @@ class Facts(msgspec.Struct, kw_only=True):
         """Did the run stop because the centres no longer moved? (At the last iteration nobody asks.)"""
         return self.n_iter < self.max_iter
 
+    @property
+    def quality(self) -> list[str]:
+        """What was told of how good the clusters are."""
+        return [one for one in QUALITY if one in self.options.get("quality", ", ".join(QUALITY)).split(", ")]
+
     def closed(self, cluster: int) -> bool:
         """Does the cluster stay closed?"""
         return bool(self.suppressed) and self.suppressed[cluster]
@@ -159,19 +174,32 @@ def facts_of(
     participants: Sequence[Participant],
     options: dict[str, str] | None = None,
     ranges: Sequence[tuple[float, float]] | None = None,
+    deviations: dict[str, float] | None = None,
     **more: Any,
 ) -> Facts:
     """The facts of the one at this rank (0: who owns no data; participants stand in the order of their ranks).
 
-    `options` are added to those that the task holds. `ranges` of columns, if not those of the encoding. `more` are
-    further fields, `title` among them.
+    `options` are added to those that the task holds. `ranges` of columns, if not those of the encoding. `deviations`:
+    of columns that were standardised at home, by name. `more` are further fields, `title` among them.
     """
     layout, encoding = task.layout, task.encoding
     found = ranges or list(zip(encoding.low, encoding.high, strict=True))
     owners = [one for one in participants if one.owns]
     me = owners[rank - 1] if rank else participants[0]
+    spread = _deviations(task, outcome) if deviations is None else deviations
+    capped = np.zeros(layout.d, np.bool_) if outcome.capped is None else outcome.capped
+    weights = _column_weights(task)
     columns = [
-        ColumnFacts(name, float(low), float(high), _holder(layout, l, owners), _step(task, l))
+        ColumnFacts(
+            name,
+            float(low),
+            float(high),
+            _holder(layout, l, owners),
+            _step(task, l),
+            weights[l],
+            spread.get(name),
+            bool(capped[l]),
+        )
         for l, (name, (low, high)) in enumerate(zip(encoding.names, found, strict=True))
     ]
     facts = Facts(
@@ -223,7 +251,8 @@ def _agreed_options(task: Task) -> dict[str, str]:
         "centers": task.centers,
         "sizes": task.sizes,
         "scale": _scale(task),
-        **({} if task.metric is None else {"scales": task.scales}),
+        **({} if task.metric is None else {"scales": task.scales if task.centers == "revealed" else "secret"}),
+        "quality": ", ".join(task.quality) or "none",
         "init": "k-means++" if task.seeds else "random" if task.starts else "given",
         "n_init": str(task.restarts),
         "max_iter": str(task.max_iter),
@@ -244,6 +273,29 @@ def _agreed_options(task: Task) -> dict[str, str]:
 def _scale(task: Task) -> str:
     standard = task.metric is not None or task.encoding.reach != 1.0
     return "standard" if standard else "bounds" if task.encoding.scaled else "none"
+
+
+def _column_weights(task: Task) -> list[float]:
+    """What columns count for, relative to the largest."""
+    factors = () if task.metric is None else task.metric.factors
+    whole = [factor / max(factors) for factor in factors]
+    return whole or list(task.encoding.weights) or [1.0] * task.layout.d
+
+
+def _deviations(task: Task, outcome: Outcome) -> dict[str, float]:
+    """The standard deviations that weights of columns stand for, where these were opened; none of a capped column,
+    whose weight is not that of its spread."""
+    metric, encoding, weights = task.metric, task.encoding, outcome.scales
+    if metric is None or weights is None:
+        return {}
+    shift = metric.scale(task.layout.n, int(encoding.half.max())) - 2 * encoding.f
+    found = {}
+    for l, name in enumerate(encoding.names):
+        if outcome.capped is None or not outcome.capped[l]:
+            factor = metric.factors[l] / max(metric.factors) if metric.factors else 1.0
+            variance = math.ldexp(factor / weights[l], shift) / task.layout.n if weights[l] else 0.0
+            found[name] = float(encoding.unit[l]) * math.sqrt(variance)
+    return found
 
 
 def _holder(layout: Layout, column: int, owners: Sequence[Participant]) -> str | None:

@@ -9,6 +9,13 @@ from coterie.report.formats import join_names, spell_number
 
 __all__ = ["Promised", "Promises", "promises"]
 
+#: What is opened of each number of clusters that is tried.
+MEASURES = {
+    "calinski-harabasz": "its inertia, to 24 bits of the most that it can be; and beside them the inertia that a "
+    "single cluster would have. The Calinski-Harabasz indices follow from these",
+    "silhouette": "the mean silhouette of all rows, each row's to an eighth",
+}
+
 
 class Promised(msgspec.Struct, frozen=True):
     """A value that will be opened: its name in the log, to whom, when, and the sentence that says so. With `each`, each
@@ -51,7 +58,7 @@ def promises(terms: Terms, roles: Roles, protocol: str = "onetime") -> Promises:
         {name: _at_end(name, items, terms, roles) for name in sorted(roles.everybody, key=lambda n: n == roles.dealer)},
         _nobody(terms, roles),
         [_sentence(one, terms, roles) for one in items if one.item.kind == "public" and "dealer" in one.item.to],
-        _assumptions(roles, protocol),
+        _assumptions(terms, roles, protocol),
         _not_protected(terms, roles),
     )
 
@@ -88,6 +95,7 @@ def _sentence(one: Learnt, terms: Terms, roles: Roles) -> str:
         which="open clusters" if terms.ruled else "clusters",
         least=terms.least,
         coarse=", in steps of a public size" if terms.ruled else "",
+        measure=MEASURES[terms.choose],
     )
 
 
@@ -150,26 +158,42 @@ def _nobody(terms: Terms, roles: Roles) -> list[str]:
         nobody.append(f"The centre of a closed cluster{kept}.")
         of_whom = ", in all or of others than some party, or of which party" if _contributing(terms) else ""
         nobody.append(f"Why a cluster is closed: in which of the two labellings it has too few rows{of_whom}.")
-    if terms.starts > 1 and terms.counts == "secret" and terms.labels == "private":
-        nobody.append(f"Which of the {terms.starts} starts gave the result, and how good the others were.")
+    if terms.counts == "secret" and terms.labels == "private":
+        if terms.chooses:
+            good = ", and how good they are" * (terms.measures == "secret")
+            nobody.append(f"The centres and labels of the numbers of clusters that are not chosen{good}.")
+        elif terms.starts > 1:
+            nobody.append(f"Which of the {terms.starts} starts gave the result, and how good the others were.")
+    if terms.weighted:
+        nobody.append(_of_spread(terms, roles))
     return nobody
+
+
+def _of_spread(terms: Terms, roles: Roles) -> str:
+    """What is not learnt of how far columns spread."""
+    if terms.scales == "revealed" and terms.centers == "revealed":
+        return "The mean of a column over all rows, and its standard deviation over another party's rows."
+    return (
+        "The mean and the standard deviation of a column, but for the bit on whether it varies too little: each "
+        f"{roles.keeper} keeps a share of what columns weigh."
+    )
 
 
 def _contributing(terms: Terms) -> bool:
     return terms.ruled and terms.by_rows and terms.contribution != "off"
 
 
-def _assumptions(roles: Roles, protocol: str) -> list[str]:
+def _assumptions(terms: Terms, roles: Roles, protocol: str) -> list[str]:
     return [
         "Everybody follows the protocol (semi-honest): they run the agreed program on their true data, and may try to "
         "learn what they can from what they see.",
-        *(_of_servers(roles) if roles.dealer is None else _of_helper(roles, protocol)),
+        *(_of_servers(roles) if roles.dealer is None else _of_helper(terms, roles, protocol)),
         "Keys and machines are in the hands of those whose names they carry. Connections are encrypted (TLS 1.3), and "
         "both ends are authenticated.",
     ]
 
 
-def _of_helper(roles: Roles, protocol: str) -> list[str]:
+def _of_helper(terms: Terms, roles: Roles, protocol: str) -> list[str]:
     """Whom one trusts where somebody deals, and what holds then."""
     parties = roles.owners
     together = (
@@ -177,8 +201,9 @@ def _of_helper(roles: Roles, protocol: str) -> list[str]:
         if len(parties) == 2
         else f"even {len(parties) - 1} of the {len(parties)} parties together learn no more about the others' data"
     )
+    chosen = " and the number of clusters that is chosen" * terms.chooses
     seen = (
-        "It receives nothing from the parties but the stop bit."
+        f"It receives nothing from the parties but the stop bit{chosen}."
         if protocol == "onetime"
         else "What it receives from the parties is masked: it looks random to the helper."
     )
@@ -207,7 +232,7 @@ def _of_servers(roles: Roles) -> list[str]:
 def _not_protected(terms: Terms, roles: Roles) -> list[str]:
     found = ["The result itself. Centres are means of rows, and labels say which rows are alike; no noise is added."]
     found += _of_small_clusters(terms, roles) if terms.ruled else _without_rules(terms)
-    found += _of_precision(terms)
+    found += _of_precision(terms) + _of_totals(terms)
     if terms.centers == "shared":
         found.append(
             "What predictions tell: each says which centre a row is closest to. Whoever may label any number of "
@@ -299,3 +324,22 @@ def _of_precision(terms: Terms) -> list[str]:
             "resolution of the column, together with a least cluster size, prevents that."
         )
     return found
+
+
+def _of_totals(terms: Terms) -> list[str]:
+    """What one number over all rows tells a party that holds some of the rows."""
+    if not terms.by_rows:
+        return []
+    told = {
+        "the standard deviations": terms.weighted and terms.scales == terms.centers == "revealed",
+        "the inertia": terms.tells_inertia,
+        "the silhouette": terms.tells_silhouette,
+        "the measures of the numbers of clusters": terms.chooses and terms.measures == "revealed",
+    }
+    named = [name for name, holds in told.items() if holds]
+    if not named:
+        return []
+    return [
+        f"What numbers over all rows tell of the others' ({join_names(named)}): a party knows what its own rows add to "
+        "them, as far as it knows the centres, and can take that off."
+    ]

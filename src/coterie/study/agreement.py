@@ -13,9 +13,19 @@ from coterie.study.files import canonical
 from coterie.study.identity import Identity, same_key
 from coterie.transport import World
 
-__all__ = ["FORMAT", "MOST_ROWS", "SECTIONS", "Section", "Study", "StudyColumn", "section_hashes", "study_hash"]
+__all__ = [
+    "FORMAT",
+    "MOST_ROWS",
+    "SECTIONS",
+    "Quality",
+    "Section",
+    "Study",
+    "StudyColumn",
+    "section_hashes",
+    "study_hash",
+]
 
-FORMAT = 3
+FORMAT = 4
 #: The most rows that a party may bring, unless the study says otherwise: others set memory aside on its word.
 MOST_ROWS = 1_000_000
 SECTIONS = {

@@ -10,9 +10,9 @@ from typing import Literal
 
 import msgspec
 
-from coterie.clustering import Contribution
+from coterie.clustering import QUALITY, Contribution
 from coterie.errors import PolicyError
-from coterie.study.agreement import Study
+from coterie.study.agreement import Quality, Study
 from coterie.study.files import decode_toml
 
 __all__ = [
@@ -56,6 +56,9 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     counts: tuple[Literal["secret", "revealed"], ...] = ("secret", "revealed")
     labels: tuple[Literal["private", "revealed"], ...] = ("private", "revealed")
     centers: tuple[Literal["revealed", "shared"], ...] = ("revealed", "shared")
+    scales: tuple[Literal["revealed", "secret"], ...] = ("revealed", "secret")
+    measures: tuple[Literal["revealed", "secret"], ...] = ("revealed", "secret")
+    quality: tuple[Quality, ...] = QUALITY
     protocols: tuple[str, ...] = WITH_HELPER
     peers: list[str] | None = None
     contribution: Contribution = "least"
@@ -143,6 +146,9 @@ def check_policy(policy: Policy, study: Study, own: str, called: str) -> None:
         ("counts", shown.counts, policy.counts),
         ("labels", shown.labels, policy.labels),
         ("centers", shown.centers, policy.centers),
+        *(("scales", told, policy.scales) for told in _told_of_scales(study)),
+        *(("measures", told, policy.measures) for told in [shown.measures] * (len(study.clustering.choices) > 1)),
+        *(("quality", told, policy.quality) for told in shown.quality),
         ("protocols", study.clustering.protocol, policy.protocols),
     ):
         if wanted not in allowed:
@@ -170,6 +176,14 @@ def check_policy(policy: Policy, study: Study, own: str, called: str) -> None:
                 raise PolicyError(
                     f"{called}: the rule `peers` does not list {one.name} (fingerprint {one.fingerprint})"
                 )
+
+
+def _told_of_scales(study: Study) -> list[str]:
+    """Whether scales are opened, where columns are standardised in secret."""
+    todo, shown = study.clustering, study.disclosures
+    if todo.scale != "standard" or todo.partition == "vertical":
+        return []
+    return [shown.scales if shown.centers == "revealed" else "secret"]
 
 
 def _name_protocol(protocol: str, allowed: Sequence[str] = WITH_HELPER) -> str:

@@ -25,7 +25,7 @@ from coterie.study.agreement import Study
 from coterie.study.drafts import is_empty, remove_left_over, try_place
 from coterie.study.files import write_file
 from coterie.study.handshake import Agreed
-from coterie.study.home import home_encoding
+from coterie.study.home import home_encoding, standardised_at_home
 from coterie.study.model import make_model
 from coterie.study.prepare import Ready
 
@@ -119,7 +119,8 @@ def write_results(folder: Path, ready: Ready, agreed: Agreed, outcome: Outcome, 
             write_file(folder / "centers.csv", centers_as_csv(facts).encode())
     if not ready.deals:
         model = make_model(ready, agreed, outcome, kept)
-        mode = 0o600 if model.share is not None else 0o644
+        secret = model.share is not None or model.weights_share is not None
+        mode = 0o600 if secret else 0o644
         write_file(folder / "model.json", msgspec.json.format(msgspec.json.encode(model), indent=1), mode)
     log = b"".join(msgspec.json.encode(entry) + b"\n" for entry in outcome.disclosures)
     write_file(folder / "disclosures.jsonl", log)
@@ -157,13 +158,16 @@ def _facts(ready: Ready, agreed: Agreed, outcome: Outcome, spent: Spent) -> Fact
         Participant(one.name, describe_role(study.roles, one.name), one.address, one.fingerprint)
         for one in study.everybody
     ]
+    at_home = standardised_at_home(ready)
+    own = [study.column_names[l] for l in study.own_columns(ready.rank)]
     return facts_of(
         msgspec.structs.replace(agreed.task, encoding=home_encoding(ready, agreed.task)),
         outcome,
         ready.rank,
         participants,
-        {"seed": str(study.clustering.seed), **_tried(study)},
+        {"seed": str(study.clustering.seed), "scale": study.clustering.scale, **_tried(study)},
         [(column.low, column.high) for column in study.data.columns],
+        None if at_home is None else dict(zip(own, at_home.deviations, strict=True)),
         title=f"{study.study.name}: report of {ready.me.name}",
         study=study.study.name,
         study_hash=ready.hash,

@@ -32,11 +32,18 @@ LINES: dict[tuple[str, str], str | dict[str, str]] = {
     },
     ("capped columns", "end"): "At the end {who} learn, of each column, whether it varies too little for its range.",
     ("scales", "end"): "At the end {who} learn the standard deviation of each column over all parties' rows.",
-    ("measures of k", "end"): "At the end {who} learn, for each number of clusters that was tried, how good they are.",
+    ("measures of k", "end"): "At the end {who} learn, for each number of clusters that is tried, {measure}.",
     ("chosen k", "end"): "At the end {who} learn which number of clusters is chosen.",
     ("scatter", "end"): "At the end {who} learn the inertia that a single cluster would have.",
     ("silhouette", "end"): "At the end {who} learn the mean silhouette of all rows.",
     ("inertia", "end"): "At the end {who} learn the inertia, the sum of all squared distances to the centres.",
+}
+
+
+#: What is opened of each number of clusters that is tried.
+MEASURES = {
+    "calinski-harabasz": "its inertia, and the inertia that a single cluster would have",
+    "silhouette": "the mean silhouette of all rows",
 }
 
 
@@ -82,6 +89,7 @@ def state_disclosures(study: Study) -> list[str]:
                 who=f"{who} and {roles.dealer}" if roles.dealer in items[key].to else who,
                 all="all of them" if roles.all_own else "all parties",
                 keeper=roles.keeper,
+                measure=MEASURES[study.clustering.choose],
             )
             lines.append(filled)
     included = "" if roles.dealer is None else f", {roles.dealer} included,"

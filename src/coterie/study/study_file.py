@@ -50,10 +50,12 @@ def create_study(
         if column not in bounds:
             raise InputError(f"--bounds has no range for column {column!r}; add {column}=LOW:HIGH")
     holders, steps, weights = holds or {}, resolution or {}, column_weights or {}
-    for column in [*bounds, *holders, *steps, *weights]:
+    named = {"--bounds": bounds, "--holds": holders, "--resolution": steps, "--column-weights": weights}
+    for option, column in ((option, column) for option, given in named.items() for column in given):
         if column not in columns:
             raise InputError(
-                f"column {column!r} has bounds, a holder, a resolution or a weight, but is not among --columns"
+                f"{option}: column {column!r} has bounds, a holder, a resolution or a weight, but is not among "
+                "--columns"
             )
     listed = [
         StudyColumn(

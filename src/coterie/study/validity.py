@@ -55,6 +55,7 @@ def _check_options(study: Study, must: Must) -> None:
     for option in ("counts", "labels"):
         told = shown.least_cluster_size > 1 and getattr(shown, option) == "revealed"
         must(not told, f"[disclosures] revealed {option} would tell what least_cluster_size keeps back")
+    must(len(set(shown.quality)) == len(shown.quality), "[disclosures] quality must name each of its numbers once")
     must(data.most_rows >= 1, "[data] most_rows must be at least 1")
     must(todo.restarts >= 1, "[clustering] restarts must be at least 1")
     must(todo.max_iter >= 1, "[clustering] max_iter must be at least 1")
