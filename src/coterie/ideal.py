@@ -177,7 +177,7 @@ WHAT = {
     "sizes": "the sizes of the open clusters, to the nearest multiple of the least size",
     "capped columns": "one bit a column: whether it varies too little for its range, and so weighs less than it should",
     "scales": "the standard deviation of each column over all parties' rows",
-    "measures of k": "for each number of clusters that was tried, how good the clusters are, one number",
+    "measures of k": "how good the clusters are for each number of clusters that was tried, one number each",
     "chosen k": "the number of clusters that was chosen",
     "scatter": "the inertia of a single cluster, one number: the squared distances of all rows to their mean, added up",
     "silhouette": "the mean silhouette of all rows, to an eighth each, one number",

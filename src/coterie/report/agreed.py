@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from coterie.report.blocks import Block, Code, Grid, Pairs, Tiles
-from coterie.report.facts import Facts
-from coterie.report.formats import format_count, spell_number
+import math
+
+from coterie.report.blocks import Block, Code, Grid, Pairs, Paragraph, Tiles
+from coterie.report.facts import ColumnFacts, Facts
+from coterie.report.formats import format_count, join_names, pluralise, spell_number
 from coterie.report.glossary import explain_option
 
 __all__ = ["MOST_COLUMNS", "show_agreement"]
@@ -33,6 +35,7 @@ def show_agreement(facts: Facts) -> list[Block]:
         *parts,
         _list_participants(facts),
         _list_columns(facts),
+        *_about_capped(facts),
         Grid(["option", "agreed", "meaning"], options, caption="Options"),
     ]
 
@@ -57,18 +60,48 @@ def _list_participants(facts: Facts) -> Grid:
 def _list_columns(facts: Facts) -> Grid:
     shown = facts.columns[:MOST_COLUMNS]
     head, numeric = ["column", "from", "to"], {1, 2}
-    rows: list[list[object]] = [[column.name, f"{column.low:g}", f"{column.high:g}"] for column in shown]
-    if any(column.step for column in facts.columns):
-        head.append("centres rounded to")
-        numeric.add(3)
-        for row, column in zip(rows, shown, strict=True):
-            row.append(f"{column.step:.3g}" if column.step else None)
-    if any(column.holder for column in facts.columns):
-        head.append("held by")
-        for row, column in zip(rows, shown, strict=True):
-            row.append(column.holder)
+    rows: list[list[object]] = [[column.name, *map(_end, (column.low, column.high))] for column in shown]
+    more: dict[str, list[str | None]] = {
+        "centres rounded to": [f"{c.step:.3g}" if c.step else None for c in shown],
+        "counts for": [f"{c.weight:.3g}" if c.weight != 1 else None for c in shown],
+        "standard deviation": [_spread(c) for c in shown],
+        "held by": [c.holder for c in shown],
+    }
+    for name, cells in more.items():
+        if any(cells):
+            if name != "held by":
+                numeric.add(len(head))
+            head.append(name)
+            for row, cell in zip(rows, cells, strict=True):
+                row.append(cell)
     left_out = f" (the first {MOST_COLUMNS} of {facts.d})" if facts.d > MOST_COLUMNS else ""
-    return Grid(head, rows, numeric, "Columns and their agreed ranges" + left_out)
+    return Grid(head, rows, numeric, f"Columns and their {facts.range_name}s{left_out}")
+
+
+def _about_capped(facts: Facts) -> list[Block]:
+    capped = [column.name for column in facts.columns if column.capped]
+    if not capped:
+        return []
+    one = len(capped) == 1
+    return [
+        Paragraph(
+            f"{join_names(capped)} {'varies' if one else 'vary'} so little, for {'its' if one else 'their'} agreed "
+            f"{pluralise('range', len(capped))}, that {'it weighs' if one else 'they weigh'} less than "
+            f"{'it' if one else 'they'} should. Agree on tighter bounds."
+        )
+    ]
+
+
+def _end(value: float) -> str | None:
+    """An end of a range, if it is known."""
+    return None if math.isnan(value) else f"{value:g}"
+
+
+def _spread(column: ColumnFacts) -> str | None:
+    """A standard deviation, as precisely as it was opened."""
+    if column.capped:
+        return "too small for its range"
+    return None if column.deviation is None else f"{column.deviation:.4g}"
 
 
 def _describe_others(facts: Facts) -> str:
@@ -85,12 +118,15 @@ def _describe_others(facts: Facts) -> str:
 _WITH_SERVERS = {
     ("counts", "revealed"): "servers learn the sizes of the clusters in every iteration, data parties at the end",
     ("centers", "shared"): "centres are opened to nobody; each server keeps a share",
+    ("scales", "secret"): "the columns' standard deviations are opened to nobody; each server keeps a share",
 }
 
 
 def _explain_option(facts: Facts, option: str, value: str) -> str:
     if not facts.roles.owners_serve and facts.options["labels"] == "private" and (option, value) in _WITH_SERVERS:
         return _WITH_SERVERS[option, value]
+    if option == "protocol" and "chosen" in facts.options and value == "onetime":
+        return explain_option(option, value) + " and the number of clusters that is chosen"
     if option == "counts" and facts.options["labels"] == "revealed":
         return "the sizes of the clusters follow from the labels, which are revealed"
     return explain_option(option, value)

@@ -19,12 +19,12 @@ def show_convergence(facts: Facts) -> list[Block]:
     took = f"The run took {facts.n_iter} {pluralise('iteration', facts.n_iter)}"
     if facts.by_tolerance:
         said = (
-            f"{took} and stopped because the centres' total squared movement was at most the agreed tolerance, "
-            f"{facts.tol:g}."
+            f"{took} and stopped because the centres' total squared movement was at most the agreed part, "
+            f"{facts.tol:g}, of the columns' mean variance."
         )
     else:
         said = f"{took}, the most that was allowed: the centres may still have been moving. More iterations would tell."
-    if int(facts.options.get("n_init", "1")) > 1:
+    if int(facts.options.get("n_init", "1")) > 1 or "chosen" in facts.options:
         said += " With several starts, this is the most that one of them took."
     parts: list[Block] = [
         Paragraph(said),

@@ -25,7 +25,7 @@ _MEANINGS = {
     ("init", "random"): "rows whose numbers are public",
     ("init", "given"): "centres that were given",
     ("scale", "bounds"): "columns weigh alike: each is divided by half its agreed range",
-    ("scale", "standard"): "columns weigh alike: each is divided by its standard deviation over all parties' rows",
+    ("scale", "standard"): "columns weigh alike: each is divided by its standard deviation over all rows",
     ("scales", "revealed"): "the columns' standard deviations are opened at the end",
     ("scales", "secret"): "the columns' standard deviations are opened to nobody; each party keeps a share",
     ("choose", "calinski-harabasz"): "the number of clusters by the Calinski-Harabasz index: narrow, and far apart",
@@ -33,6 +33,7 @@ _MEANINGS = {
     ("measures", "revealed"): "what each number of clusters comes to is opened at the end",
     ("measures", "secret"): "of the numbers of clusters, nothing but the chosen one is opened",
     ("scale", "none"): "columns weigh as they are",
+    ("quality", "none"): "nothing is told of how good the clusters are",
 }
 _ARGUMENTS = {
     "n_init": "starts, of which the best is opened",
@@ -42,6 +43,7 @@ _ARGUMENTS = {
     "coalition": "parties whose rows are taken away together when contributions are counted",
     "fractional_bits": "precision of a value: bits after the point",
     "chosen": "numbers of clusters that one was chosen from",
+    "quality": "numbers on how good the clusters are, opened at the end",
     "seeds": "of the public random numbers that k-means++ draws with, one for each start",
     "start": "the public row numbers that the centres start from",
     "link": "the network between the parties",
@@ -50,6 +52,10 @@ _ARGUMENTS = {
 PROTOCOL_PURPOSES = {
     "KMeans++": "rows to start from, drawn by their distances",
     "Spread": "what a drawn group of rows holds",
+    "Scatter": "how far the rows spread in each column",
+    "Weights": "what columns weigh, by how far they spread",
+    "LookUp": "a number from a public table, at a secret place",
+    "Silhouette": "how much closer rows are to their own centre than to the next",
     "Labels": "which centre is closest to each row",
     "Sign": "comparisons",
     "MaskCenters": "the centres, masked, for products with the rows",

@@ -102,10 +102,12 @@ def curve(values: dict[int, float], chosen: int, y: str) -> Figure:
 # -- clusters --------------------------------------------------------------------------------------------------------
 
 
-def profile(centers: Floats, clusters: Sequence[int], names: Sequence[str]) -> Figure:
+def profile(
+    centers: Floats, clusters: Sequence[int], names: Sequence[str], y: str = "position in the agreed range"
+) -> Figure:
     """The centres (clusters x columns), each as a line over the columns; as a map of colours where there are many.
 
-    Values are positions in the columns' agreed ranges, 0 to 1.
+    Values are positions in the columns' ranges, 0 to 1; `y` is what they are called.
     """
     wide = min(max(6.0, 0.42 * len(names) + 1.5), 11.0)
     ticks = range(len(names))
@@ -119,11 +121,11 @@ def profile(centers: Floats, clusters: Sequence[int], names: Sequence[str]) -> F
         axes.tick_params(colors=SOFT, labelsize=10, length=0)
         axes.set_ylabel("cluster", fontsize=11, color=INK)
         bar = figure.colorbar(drawn, ax=axes, pad=0.02)
-        bar.set_label("position in the agreed range", fontsize=10, color=SOFT)
+        bar.set_label(y, fontsize=10, color=SOFT)
         bar.ax.tick_params(colors=SOFT, labelsize=9)
     else:
         figure = new_figure(wide, 4.2)
-        axes = calm(figure.add_subplot(), y="position in the agreed range")
+        axes = calm(figure.add_subplot(), y=y)
         for row, cluster in zip(centers, clusters, strict=True):
             style: dict[str, Any] = {"color": colour(cluster), "marker": marker(cluster)}
             axes.plot(ticks, row, label=str(cluster), linewidth=1.8, markersize=6, **style)

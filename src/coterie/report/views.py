@@ -56,12 +56,12 @@ def draw_profile(facts: Facts, clusters: list[int]) -> Image:
     low, high = np.array([ranges[name] for name in names]).T
     centers = np.array(facts.centers)[clusters][:, : len(names)]
     where = (centers - low) / np.where(high > low, high - low, 1.0)
-    drawn = plots.profile(where, clusters, names)
+    drawn = plots.profile(where, clusters, names, f"position in the {facts.range_name}")
     return Image(
         picture(drawn),
         f"Profile of {_name_clusters(clusters)} over {_name_columns(names)}: for each cluster, where its "
-        "centre lies in the agreed range of each column. The numbers are in the table above.",
-        "The centres as profiles: where each lies in the agreed range of a column, from 0 (the low end) to 1.",
+        f"centre lies in the {facts.range_name} of each column. The numbers are in the table above.",
+        f"The centres as profiles: where each lies in the {facts.range_name} of a column, from 0 (the low end) to 1.",
     )
 
 
@@ -79,7 +79,9 @@ def draw_rows(facts: Facts, own_values: Floats, own_labels: NDArray[Any], whose:
     span = np.array([ranges[name] or 1.0 for name in names])
     clusters = [j for j in range(facts.k) if not facts.closed(j)] if facts.centers is not None else []
     centers = np.array(facts.centers)[clusters][:, held] if clusters else None
-    rows = _Drawn(values, labels, centers, clusters, names, f"{len(values):,} {whose}", f"The {whose}{of_all}")
+    rows = _Drawn(
+        values, labels, centers, clusters, names, f"{len(values):,} {whose}", f"The {whose}{of_all}", facts.range_name
+    )
     if len(names) == 1:
         return _draw_histogram(rows)
     if len(names) == 2 or len(values) <= 2:
@@ -103,6 +105,7 @@ class _Drawn(NamedTuple):
     names: list[str]
     rows: str
     below: str
+    ranges: str
 
 
 def _draw_histogram(of: _Drawn) -> Image:
@@ -124,7 +127,7 @@ def _draw_widest(of: _Drawn, span: Floats) -> Image:
         picture(plots.scatter(of.values[:, widest], of.labels, centers, of.clusters, x, y)),
         f"Scatter plot of {of.rows} by {x} and {y}, coloured by cluster"
         + (", with the centres marked." if of.clusters else "."),
-        f"{of.below} by the two columns in which they spread most within the agreed range"
+        f"{of.below} by the two columns in which they spread most within the {of.ranges}"
         + ("; outlined markers are centres." if of.clusters else "."),
     )
 
