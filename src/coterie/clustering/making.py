@@ -119,7 +119,7 @@ def at_home(
     low, high = list(encoding.low), list(encoding.high)
     for l, mean, deviation in zip(columns, means, deviations, strict=True):
         reach = SD_REACH * (deviation or 1.0)
-        low[l], high[l] = mean - reach, mean + reach
+        low[l], high[l] = float(mean - reach), float(mean + reach)
     return FixedPoint(tuple(low), tuple(high), encoding.names, encoding.f, True, SD_REACH, encoding.weights)
 
 

@@ -46,12 +46,16 @@ class Comparison:
     def describe(self, run: Simulation, rows: NDArray[Any], columns: Sequence[int]) -> dict[str, str]:
         """How far these rows' labels and these columns' centres agree with the secure ones, in open clusters."""
         iterations = f"{run.whole.n_iter} here, {self.n_iter} there"
+        if run.choices:
+            iterations = (
+                f"at most {run.whole.n_iter} here, over all numbers of clusters; {self.n_iter} there"
+            )
         if not run.open.any():
             return {"labels and centres": "nothing to compare: all clusters are closed", "iterations": iterations}
         differ, count = self.count_differing(run, rows)
         off, l = self.find_largest(run, columns)
         encoding = run.task.encoding
-        span = np.subtract(encoding.high, encoding.low)[l]
+        span = run.spans[l]
         why = " (borders, where rounding to fixed point decides; a slow run may also stop a little apart)"
         if run.task.grid:
             why = " (borders, where rounding decides)"
@@ -65,10 +69,13 @@ class Comparison:
         )
         center = f"{off:.2g}, in column {encoding.names[l]} (range {span:,.4g})"
         inertia = f"{run.whole.inertia:.8g} here, {self.inertia:.8g} there"
+        merged = ""
         if not run.open.all():
+            merged = "; here rows of closed clusters are labelled by the nearest open centre"
             labels += f"; {int(rows.sum()) - count:,} rows that scikit-learn puts into closed clusters are left out"
             center += ", of open clusters"
-            inertia += " (here all rows count to the nearest open centre)"
+            if not run.told_before:  # else it is that of all clusters, as the numbers of clusters are compared by it
+                inertia += " (here all rows count to the nearest open centre)"
         if run.task.grid:
             center += "; opened centres are rounded"
         return {
@@ -76,7 +83,7 @@ class Comparison:
             "largest difference of a centre": center,
             "inertia": inertia,
             "iterations": iterations,
-            **{f"with {one.how}": one.describe() for one in self.called if rows.all()},
+            **{f"with {one.how}": one.describe() + merged for one in self.called if rows.all()},
         }
 
     def count_differing(self, run: Simulation, rows: NDArray[Any]) -> tuple[int, int]:
@@ -90,7 +97,7 @@ class Comparison:
         encoding = run.task.encoding
         assert run.whole.centers is not None
         off = np.abs(encoding.decode(run.whole.centers) - self.centers)[run.open].max(axis=0, initial=0.0)
-        span = np.subtract(encoding.high, encoding.low)
+        span = run.spans
         l = columns[int(np.argmax((off / np.where(span > 0, span, 1.0))[list(columns)]))]
         return float(off[l]), l
 

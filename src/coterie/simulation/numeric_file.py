@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +17,10 @@ from coterie.errors import DataError, InputError
 
 __all__ = ["NumericFile", "find_misfits", "read_numeric_file"]
 
-#: Names that say what a column is for.
-IDS, CLASSES = ("id", "key", "index", "number", "nr"), ("target", "class", "label", "y", "outcome", "species")
+#: Words in names that say what a column is for.
+IDS = {"id", "key", "index", "number", "nr"}
+CLASSES = {"class", "label", "y", "species", "cluster"}
+TARGETS = {"target", "outcome"}
 #: The most values that a class has.
 MOST_CLASSES = 20
 
@@ -50,13 +53,20 @@ def find_misfits(data: NumericFile) -> dict[str, str]:
     """Columns that are probably not meant to be clustered by, and why."""
     found = {}
     for name, column in zip(data.names, data.values.T, strict=True):
-        words = name.lower().replace("-", "_").split("_")
+        words = _words(name)
         whole, values = bool((column == np.round(column)).all()), len(np.unique(column))
-        if whole and values == len(column) > MOST_CLASSES and (set(words) & set(IDS) or _counts_up(column)):
+        if whole and values == len(column) > MOST_CLASSES and (words & IDS or _counts_up(column)):
             found[name] = "looks like an id: every row has another whole number"
-        elif whole and 1 < values <= MOST_CLASSES and set(words) & set(CLASSES):
+        elif whole and 1 < values <= MOST_CLASSES and words & (CLASSES | TARGETS):
             found[name] = f"looks like a class: {values} whole numbers, and its name says so"
+        elif words & TARGETS:
+            found[name] = "looks like a target: its name says so"
     return found
+
+
+def _words(name: str) -> set[str]:
+    """Of a name such as patient_id, patient-id, patient id or PatientID."""
+    return {word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)}
 
 
 def _counts_up(column: NDArray[np.float64]) -> bool:

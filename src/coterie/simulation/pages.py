@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import math
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -49,13 +51,16 @@ def _write_role(
     common: dict[str, Any],
 ) -> Role:
     name, outcome, layout, usage = run.names[rank], run.outcomes[rank], run.task.layout, run.usage
+    columns = layout.own_columns(rank) if rank else []
     facts = facts_of(
         run.task,
         outcome,
         rank,
         participants,
         run.options,
-        _ranges(run),
+        _ranges(run, columns),
+        _deviations(run, columns),
+        range_name=_range_name(run),
         seconds={"from the first connection to the end": usage.seconds[rank]},
         seconds_per_iteration=run.iterations[rank],
         memory=usage.peak[rank],
@@ -63,7 +68,7 @@ def _write_role(
     )
     values = None
     if rank:
-        held, columns = layout.own_rows(rank), layout.own_columns(rank)
+        held = layout.own_rows(rank)
         facts.comparison = beside.describe(run, held, columns)
         values = np.where(layout.own_cells(rank), run.data.values, np.nan)[held][:, columns]
     (folder / name).mkdir()
@@ -77,7 +82,19 @@ def _gather_facts(
 ) -> Facts:
     """What all roles together know."""
     task, layout = run.task, run.task.layout
-    facts = facts_of(task, run.whole, 1, participants, run.options, _ranges(run), **common)
+    every = range(layout.d)
+    spread = _deviations(run, every)
+    facts = facts_of(
+        task,
+        run.whole,
+        1,
+        participants,
+        run.options,
+        _ranges(run, every),
+        spread,
+        range_name=_range_name(run),
+        **common,
+    )
     facts.party = "all parties together"
     with open(run.data.file, "rb") as file:
         facts.hashes = {run.data.file.name: hashlib.file_digest(file, "sha256").hexdigest()}
@@ -91,17 +108,33 @@ def _gather_facts(
     return facts
 
 
-def _ranges(run: Simulation) -> list[tuple[float, float]] | None:
-    """Of columns that parties have standardised at home, those of the data: none were agreed on."""
-    if run.task.encoding.reach == 1.0:
+def _ranges(run: Simulation, known: Sequence[int]) -> list[tuple[float, float]] | None:
+    """Of columns that parties have standardised at home, those that were given or, of columns whose values are
+    `known`, those of the data: no others are agreed on."""
+    if not run.at_home:
         return None
-    return list(zip(run.data.values.min(axis=0).tolist(), run.data.values.max(axis=0).tolist(), strict=True))
+    low, high = run.data.values.min(axis=0).tolist(), run.data.values.max(axis=0).tolist()
+    found = {name: (low[l], high[l]) if l in known else (math.nan, math.nan) for l, name in enumerate(run.data.names)}
+    return list({**found, **run.ranges}.values())
+
+
+def _range_name(run: Simulation) -> str:
+    given = set(run.data.names) <= set(run.ranges)
+    return "agreed range" if given or not run.at_home else "range in the data"
+
+
+def _deviations(run: Simulation, known: Sequence[int]) -> dict[str, float] | None:
+    """Of columns that were standardised at home, for whoever holds them."""
+    if not run.at_home:
+        return None
+    spread = run.data.values.std(axis=0).tolist()
+    return {run.data.names[l]: spread[l] for l in known}
 
 
 def _forecast(run: Simulation) -> dict[str, str] | None:
-    """What was to be expected of this run. Of several starts nobody knows how many iterations each took."""
+    """What was to be expected of this run. Of several starts, nobody knows how many iterations each took."""
     task = run.task
-    if len(task.starts) > 1:
+    if task.restarts > 1 or run.choices:
         return None
     ended: Literal["stop", "max_iter"] = "stop" if run.whole.n_iter < task.max_iter else "max_iter"
     cost = forecast(task, len(run.names) - 1, run.whole.n_iter, LINKS[run.link], ended)
@@ -124,11 +157,16 @@ def summarise(run: Simulation, beside: Comparison) -> dict[str, Any]:
         "rows": run.task.layout.n,
         "columns": list(run.task.encoding.names),
         "clusters": run.task.clusters,
+        "tried": list(run.choices),
+        "measures": {str(k): measure for k, measure in run.whole.k_measures.items()},
         "parties": len(run.names) - 1,
         "partition": run.task.layout.partition,
         "protocol": run.task.protocol,
         "iterations": run.whole.n_iter,
         "inertia": run.whole.inertia,
+        "silhouette": run.whole.silhouette,
+        "calinski_harabasz": run.whole.calinski_harabasz(run.task.layout.n, int(run.open.sum())),
+        "lost_a_cluster": beside.emptied,
         "seconds": max(run.usage.seconds),
         "peak_bytes": dict(zip(run.names, run.usage.peak, strict=True)),
         "bytes_sent": run.whole.traffic.bytes_sent,

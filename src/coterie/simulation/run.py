@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ Ranges = dict[str, tuple[float, float]]
 @dataclass(frozen=True, repr=False)
 class Simulation:
     """What was run, and what came of it: by rank (the helper first), and all roles together (`whole`). `choices`: the
-    numbers of clusters that the task's was chosen from."""
+    numbers of clusters that the task's was chosen from. `ranges`: of columns, where they were given."""
 
     data: NumericFile
     link: str
@@ -42,12 +42,32 @@ class Simulation:
     iterations: list[list[float]]
     whole: Outcome
     choices: tuple[int, ...] = ()
+    ranges: Ranges = field(default_factory=dict)
 
     @property
     def options(self) -> dict[str, str]:
         """What a report says beside what the task says."""
-        chosen = {"chosen": ", ".join(map(str, self.choices)), "choose": self.task.choose} if self.choices else {}
-        return {"link": self.link, **chosen}
+        if not self.choices:
+            return {"link": self.link}
+        tried = ", ".join(map(str, self.choices))
+        return {"link": self.link, "chosen": tried, "choose": self.task.choose, "measures": self.task.measures}
+
+    @property
+    def at_home(self) -> bool:
+        """Does each party standardise its own columns?"""
+        return self.task.encoding.reach != 1.0
+
+    @property
+    def told_before(self) -> bool:
+        """Is the inertia one of those by which the number of clusters was chosen: of all clusters, open or not?"""
+        return bool(self.choices) and self.task.choose == "calinski-harabasz" and self.task.measures == "revealed"
+
+    @property
+    def spans(self) -> NDArray[np.float64]:
+        """How wide the columns' ranges are; those of the data, where columns were standardised at home."""
+        if self.at_home:
+            return np.ptp(self.data.values, axis=0)
+        return np.subtract(self.task.encoding.high, self.task.encoding.low)
 
     @property
     def open(self) -> NDArray[np.bool_]:
@@ -83,7 +103,7 @@ def run_simulation(
         outcome.disclosures = (automatic or disclosed) + outcome.disclosures
     iterations = [report.iterations for report in reports]
     whole = put_together(task, outcomes)
-    return Simulation(data, link, names, task.chosen(whole), usage, outcomes, iterations, whole, task.choices)
+    return Simulation(data, link, names, task.chosen(whole), usage, outcomes, iterations, whole, task.choices, ranges)
 
 
 def _find_bounds(data: NumericFile, given: Ranges, names: list[str]) -> tuple[Any, list[Disclosure]]:
