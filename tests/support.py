@@ -8,11 +8,15 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
+import pytest
 
 from coterie.ring import Array, Ring, Words
 from coterie.runtime.threads import run_threads
 from coterie.sharing import Party, Shared, bring_together, permit
 from coterie.transport import Channel, Recording, Traffic, World
+
+#: For tests of other things, on data of which a single column holds nearly all of the variance.
+one_column_decides = pytest.mark.filterwarnings("ignore:column .* carries .* of the variance:UserWarning")
 
 T = TypeVar("T")
 

@@ -7,6 +7,8 @@ import pytest
 
 from coterie.clustering import Layout, Task, distinct_rows
 from coterie.clustering.vertical import local_distances, local_means
+from coterie.protocols.metric import Metric
+from coterie.protocols.scaling import relative_tolerance
 from coterie.ring import FixedPoint
 
 OWN = np.array([[0, 0], [3, 4], [-1, 2]])
@@ -45,9 +47,24 @@ def test_distinct_rows_are_distinct_and_follow_the_random_state():
 
 
 @pytest.mark.parametrize(
-    ("tol", "f", "threshold"), [(0, 16, 0), (1, 3, 64), (0.3, 1, 1), (1e-9, 10, 0), (1e30, 20, 2**61 - 1)]
+    ("tol", "m", "threshold"), [(0, 12, 0), (1, 3, 16), (0.3, 1, 1), (1e-9, 12, 0), (1e30, 12, 2**61 - 1)]
 )
-def test_the_tolerance_in_encoded_units(tol, f, threshold):
-    """Squared movement of numbers with f fractional bits has 2f; what exceeds a word is cut."""
-    task = Task("", 1, Layout("horizontal", 2, 1, rows=(1, 1)), FixedPoint((0.0,), (1.0,), ("x0",), f), tol=tol)
+def test_the_tolerance_where_columns_are_standardised(tol, m, threshold):
+    """Two rows of half 1: the largest scatter, 4, has 3 bits, so weights are 2^(m + 2) over the scatter and squared
+    movement is 2^(m + 2) / 2 times that of standardised rows; what exceeds a word is cut."""
+    layout, encoding = Layout("horizontal", 2, 1, rows=(1, 1)), FixedPoint((-1.0,), (1.0,), ("x0",), 0)
+    task = Task("", 1, layout, encoding, tol=tol, metric=Metric(mantissa=m))
     assert task.threshold == threshold
+
+
+@pytest.mark.parametrize(
+    ("tol", "rows", "half", "scatter"),
+    [(0, 5, (3,), 100), (1e-4, 1000, (1 << 16,) * 3, 10**12), (1, 2, (1,), 2), (1e-9, 50, (1 << 20,), 10**10)],
+)
+def test_the_tolerance_where_they_are_not(tol, rows, half, scatter):
+    """The part tol of the columns' mean variance, by a factor of 24 bits: to within 2^-22 of it, and a step."""
+    shift, factor, g = relative_tolerance(rows, half, tol)
+    found = round(round(scatter / (1 << shift)) * factor / (1 << g))
+    exact = tol * scatter / rows / len(half)
+    assert abs(found - exact) <= exact * 2**-22 + 1
+    assert factor <= 1 << 24

@@ -23,6 +23,7 @@ from coterie.runtime.oracle import run_oracle
 from coterie.sharing import Shared
 from tests.clustering.comparison import task_and_table
 from tests.contract import families
+from tests.support import one_column_decides
 
 #: The steps that bring labels back, row by row: to be opened to whom they belong, or kept by this party.
 OF_LABELS = {"index_rows", "least_values", "hand_over", "index_cells", "least_cells", "hand_over_cells"}
@@ -146,6 +147,7 @@ def far(monkeypatch):
 @pytest.mark.parametrize("least", [1, 5])
 @pytest.mark.parametrize("way", ["horizontal", "vertical", "mixed"])
 @pytest.mark.parametrize("protocol", ["onetime", "securenn"])
+@one_column_decides
 def test_a_fit_is_the_same_wherever_its_blocks_live(far, protocol, way, least, lanes):
     model = coterie.SecureKMeans(
         K, protocol=protocol, partition=way, least_cluster_size=least, random_state=1, max_iter=4,
@@ -155,12 +157,14 @@ def test_a_fit_is_the_same_wherever_its_blocks_live(far, protocol, way, least, l
     assert_equals_oracle(model.fit_parties(blocks), blocks)
 
 
+@one_column_decides
 def test_of_a_family_that_others_have_written(far):
     model = coterie.SecureKMeans(K, protocol="replicated", random_state=1, max_iter=2)
     blocks = coterie.data.split(ROWS[:60], "horizontal", 3)
     assert_equals_oracle(model.fit_parties(blocks), blocks)
 
 
+@one_column_decides
 def test_revealed_labels(far):
     model = coterie.SecureKMeans(K, partition="vertical", labels="revealed", random_state=1, max_iter=4)
     blocks = coterie.data.split(ROWS, "vertical", 2)
@@ -181,6 +185,7 @@ def assert_found(step):
         model.fit_parties(coterie.data.split(ROWS, "horizontal", 2))
 
 
+@one_column_decides
 def test_a_step_that_brings_rows_back_is_found(far, monkeypatch):
     """Planted: instead of the rows that are asked for, all of a block."""
     from coterie.protocols.onetime import family as module
@@ -192,14 +197,15 @@ def test_a_step_that_brings_rows_back_is_found(far, monkeypatch):
     assert_found(pick_cells)
 
 
+@one_column_decides
 def test_a_step_that_brings_distances_back_row_by_row_is_found(far, monkeypatch):
     """Planted: instead of sums by group, or of what one group holds, the distances of a block."""
     from coterie.protocols.onetime import family as module
 
     measure, spread = module.measure_cells, module.spread_cells
 
-    def measure_cells(family, block, mask, sampling):
-        found = measure(family, block, mask, sampling)
+    def measure_cells(family, block, sampling, mask):
+        found = measure(family, block, sampling, mask)
         return found if family.me.deals else family.me.shared(found.ring, block.held["nearest"])
 
     def spread_cells(family, block, hot, sampling):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coterie.clustering import Outcome, Task, program
+from coterie.clustering import Outcome, Task, opening
 from coterie.errors import ProtocolError
 from coterie.runtime.oracle import run_oracle
 from coterie.study import handshake
@@ -63,9 +63,9 @@ def lured(monkeypatch, cast: Cast, seed: int) -> tuple[list[np.ndarray], Outcome
     agree(cast, 8, "0:0.04", seed)
     give(cast, blocks)
     task = task_of(cast, blocks)
-    honest = program.small_clusters
+    honest = opening.small_clusters
     with monkeypatch.context() as patch:
-        patch.setattr(program, "small_clusters", lambda family, rules, _, final: honest(family, rules, final, final))
+        patch.setattr(opening, "small_clusters", lambda family, rules, _, final: honest(family, rules, final, final))
         with pytest.raises(ProtocolError, match="no labelling of enough rows made it"):
             oracle(task, blocks)
     return blocks, oracle(task, blocks)
