@@ -73,12 +73,14 @@ class Choosing:
         self.rows, self.spread, self.me = rows, spread, family.me
         self.each = task.restarts // len(task.choices)
         self.held: list[Callable[[], Held | None]] = []
+        self.iterations: list[int] = []
         self.runs: list[Run] = []
         self.inertias: list[float] = []
         for i in range(len(task.choices)):
             one = msgspec.structs.replace(task.choice(i), quality=_told_later(task))
-            shifted = _Shifted(watch, i * self.each, self.held)
-            self.runs.append(Run(family.of(one.problem), one, own, shifted, rules, rows, spread, i * self.each))
+            shifted = _Shifted(watch, i * self.each, self.held, self.iterations)
+            problem = msgspec.structs.replace(family.problem, clusters=one.clusters, schedule=one.schedule)
+            self.runs.append(Run(family.of(problem), one, own, shifted, rules, rows, spread, i * self.each))
 
     def outcome(self, point: Point) -> Outcome:
         """Run what is left, choose, and open the chosen."""
@@ -111,6 +113,7 @@ class Choosing:
                 run.start_over()
             best, n_iter = run.best(here)
         self.held.append(lambda: run.held_of(best))
+        self.iterations.append(n_iter)
         return Measured(best, n_iter, self._measure(run, best))
 
     def _measure(self, run: Run, found: Found) -> Shared:
@@ -184,17 +187,19 @@ def _told_later(task: Task) -> tuple[Quality, ...]:
 
 
 class _Shifted(Watch):
-    """Told of one number of clusters, tells of all: how many starts came before, and what they have found."""
+    """Told of one number of clusters, tells of all: how many starts came before, what they have found, and after how
+    many iterations."""
 
-    def __init__(self, watch: Watch, before: int, held: list[Callable[[], Held | None]]) -> None:
-        self.watch, self.before, self.held = watch, before, held
+    def __init__(self, watch: Watch, before: int, held: list[Callable[[], Held | None]], iterations: list[int]) -> None:
+        self.watch, self.before, self.held, self.iterations = watch, before, held, iterations
 
     def iterated(self, point: Callable[[], Point]) -> None:
         self.watch.iterated(lambda: self._shift(point()))
 
     def _shift(self, point: Point) -> Point:
         best = _together([*self.held, lambda: point.best] if point.best is not None else self.held)
-        return msgspec.structs.replace(point, start=point.start + self.before, best=best)
+        most = max(point.most, *self.iterations, 0)
+        return msgspec.structs.replace(point, start=point.start + self.before, most=most, best=best)
 
 
 def _together(held: list[Callable[[], Held | None]]) -> Held | None:
