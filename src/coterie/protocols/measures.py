@@ -1,4 +1,5 @@
-"""How good clusters are, in secret: the simplified silhouette, quantised (docs/arithmetic.md#silhouette)."""
+"""How good clusters are, in secret: their inertia, and the simplified silhouette, quantised
+(docs/arithmetic.md#silhouette)."""
 
 from __future__ import annotations
 
@@ -28,7 +29,30 @@ def silhouette_thresholds() -> Ints:
 
 
 class Measures(Seeding):
-    """Shapes: n rows, k clusters."""
+    """Shapes: n rows, d columns, k clusters."""
+
+    def objective(self, sums: Shared, counts: Shared, centers: Shared) -> Shared:
+        """The sum over rows of the squared distance to their centre, less the rows' own squares, shifted
+        right by `objective_shift`: sum_j counts_j |c_j|^2 - 2 sums_j . c_j, a scalar (1,). |c_j|^2 and the sums are
+        cut to fit before they are multiplied."""
+        shift, sums = self.problem.objective_shift, self.widen(sums)
+        squares = self.square(centers).sum(1)
+        cut = self.truncate(concatenate([sums.reshape(sums.size), squares]), shift)
+        left = concatenate([cut[: sums.size] * -2, cut[sums.size :]])
+        product = self.product(left, concatenate([centers.reshape(centers.size), self.widen(counts)]))
+        return product.reshape(1, product.size).sum(1)
+
+    def scatter_within(self, sums: Shared, counts: Shared, centers: Shared, squares: Shared) -> Shared:
+        """In each column (d,), the sum over rows of the squared distance to their centre: Q + sum_j c (t c - 2 T), with
+        the `squares` [Q] (d,) of all rows."""
+        sums, counts = self.widen(sums), self.widen(counts)
+        size = self.product(concatenate([counts[:, None]] * self.problem.columns, axis=1), centers)
+        return squares + self.product(centers, size - sums * 2).sum(0)
+
+    def weighted_total(self, columns: Shared, weights: Shared, shift: int | None = None) -> Shared:
+        """The weighted sum (1,) of what columns (d,) have, shifted right by `weighted_shift`, unless told."""
+        cut = self.truncate(columns, self.problem.weighted_shift if shift is None else shift)
+        return self.product(cut.reshape(*weights.shape), weights).sum(1)
 
     @metered("Silhouette")
     def silhouette(

@@ -284,30 +284,6 @@ class Family(Measures):
         """From bits (rows times into,), row by row, the OR of each column (into,)."""
         return 1 - self.product_over(1 - bits.reshape(bits.size // into, into), 0)
 
-    def objective(self, sums: Shared, counts: Shared, centers: Shared) -> Shared:
-        """The sum over rows of the squared distance to their centre, less the rows' own squares, shifted
-        right by `objective_shift`: sum_j counts_j |c_j|^2 - 2 sums_j . c_j, a scalar (1,). |c_j|^2 and the sums are
-        cut to fit before they are multiplied."""
-        shift, sums = self.problem.objective_shift, self.widen(sums)
-        squares = self.square(centers).sum(1)
-        cut = self.truncate(concatenate([sums.reshape(sums.size), squares]), shift)
-        left = concatenate([cut[: sums.size] * -2, cut[sums.size :]])
-        product = self.product(left, concatenate([centers.reshape(centers.size), self.widen(counts)]))
-        return product.reshape(1, product.size).sum(1)
-
-    def scatter_within(self, sums: Shared, counts: Shared, centers: Shared, squares: Shared) -> Shared:
-        """In each column (d,), the sum over rows of the squared distance to their centre: Q + sum_j c (t c - 2 T), with
-        the `squares` [Q] (d,) of all rows."""
-        k, d = centers.shape
-        sums, counts = self.widen(sums), self.widen(counts)
-        size = self.product(_repeated(counts, d).reshape(k, d), centers)
-        return squares + self.product(centers, size - sums * 2).sum(0)
-
-    def weighted_total(self, columns: Shared, weights: Shared) -> Shared:
-        """The weighted sum (1,) of what columns (d,) have, shifted right by `weighted_shift`."""
-        cut = self.truncate(columns, self.problem.weighted_shift)
-        return self.product(cut.reshape(*weights.shape), weights).sum(1)
-
     def choose(self, first: Shared, second: Shared, pairs: Sequence[tuple[Shared, Shared]]) -> list[Shared]:
         """Of each pair the left one if the scalar `first` is at most `second`, else the right one."""
         left, right = (concatenate([side.reshape(side.size) for side in sides]) for sides in zip(*pairs, strict=True))

@@ -37,14 +37,7 @@ from coterie.protocols.onetime.seeding import (
     weigh_cells,
 )
 from coterie.protocols.onetime.sign import signs_of_differences
-from coterie.protocols.onetime.table import (
-    Block,
-    blocks_of,
-    enter_cells,
-    parts_of,
-    sum_width,
-    words_of_bits,
-)
+from coterie.protocols.onetime.table import Block, blocks_of, enter_cells, parts_of, sum_width, words_of_bits
 from coterie.protocols.sampling import Sampling
 from coterie.protocols.steps import clear_bits
 from coterie.protocols.words import AdditiveWords
