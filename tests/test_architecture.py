@@ -80,6 +80,12 @@ def test_all_lists_what_exists(path):
     assert all(hasattr(module, name) for name in module.__all__)
 
 
+@pytest.mark.parametrize("path", MODULES, ids=dotted)
+def test_no_module_is_too_long(path):
+    """One idea a module; what takes more lines holds several."""
+    assert len(path.read_text().splitlines()) <= 400
+
+
 def test_clustering_names_no_protocol():
     for path in (SOURCE / "clustering").glob("*.py"):
         text = path.read_text().lower()

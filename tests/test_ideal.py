@@ -54,7 +54,8 @@ def by_hand(options: dict) -> Counter:
     if options["centers"] == "revealed":
         entries.update(("centers", to, "end") for to in (ALONE if options["partition"] == "vertical" else [PARTIES]))
     entries.update(("labels", to, "end") for to in (ALONE if options["partition"] == "horizontal" else [PARTIES]))
-    entries["inertia", PARTIES, "end"] += 1
+    for what in ("inertia", "scatter", "silhouette"):  # how good the clusters are, unless the options leave it out
+        entries[what, PARTIES, "end"] += 1
     return entries
 
 

@@ -24,7 +24,7 @@ SENDERS: dict[tuple[str, str], str] = {
     ("sharing/additive.py:_send", "send"): "what is `Masked`: blinded with a dealt mask, which is consumed",
     ("sharing/additive.py:send_to_dealer", "send"): "what is `Masked`, to a dealer that takes part",
     ("sharing/additive.py:bring_together", "send"): "an opening, permitted and logged, with a fresh share of zero",
-    ("sharing/gate.py:tell_dealer", "tell"): "the stop bit, opened and logged, to the dealer",
+    ("sharing/gate.py:tell_dealer", "tell"): "a bit that everybody must know, opened and logged, to the dealer",
     ("sharing/gate.py:open_wide", "send"): "an opening, logged, with a fresh share of zero",
     ("randomness/dealing.py:Dealt.bind", "send"): "the helper deals a correction",
     ("randomness/streams.py:agree", "send"): "the agreement on keys, before any protocol",
@@ -130,9 +130,9 @@ def test_a_planted_leak_is_found(leak):
     """Every party posts its raw share of the movement to the helper, in one way or another."""
     file = "protocols/onetime/family.py"
     text = (SOURCE / file).read_text()
-    line = "        return movement(self.me, old, new)\n"
+    line = "        return movement(self.me, old, new, weights is not None)\n"
     assert line in text
-    planted = text.replace(line, f"        moved = movement(self.me, old, new)\n        {leak}\n")
+    planted = text.replace(line, f"        moved = movement(self.me, old, new, weights is not None)\n        {leak}\n")
     assert all(allowance(use) is not None for use in uses(text, file))
     assert any(allowance(use) is None for use in uses(planted, file))
 
@@ -140,7 +140,7 @@ def test_a_planted_leak_is_found(leak):
 #: Who may say of an array that a fresh mask hides it, with the mask.
 MASKED = {
     "randomness/dealing.py:Dealt.masked": "a mask that was dealt, which masks once",
-    "protocols/onetime/table.py:enter_cells": "the lasting mask of an owner's cells",
+    "protocols/onetime/table.py:enter_masked": "the lasting mask of an owner's cells",
     "protocols/securenn/compare.py:private_compare": "scalars, a permutation and a share of zero, all fresh",
     "protocols/securenn/sign.py:share_convert": "its own uniform r_j",
 }
@@ -156,7 +156,7 @@ def test_only_known_places_call_something_masked():
 
 
 def test_protocols_bring_shares_together_behind_the_gate():
-    """`bring_together` is called where the gate has permitted it: by `open_parts`, and for the stop bit."""
+    """`bring_together` is called where the gate has permitted it: by `open_parts`, and for bits that everybody must know."""
     callers = {
         f"{path.relative_to(SOURCE).as_posix()}:{use.function}"
         for path in SOURCE.rglob("*.py")
@@ -165,7 +165,7 @@ def test_protocols_bring_shares_together_behind_the_gate():
     assert callers == {
         "protocols/interface.py:Primitives.open_parts",
         "protocols/onetime/family.py:OneTime.bring_together",
-        "protocols/onetime/family.py:OneTime.open_stop_bit",
+        "protocols/onetime/family.py:OneTime.open_to_all",
         "protocols/words.py:AdditiveWords.bring_together",
     }
 
