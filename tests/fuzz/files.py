@@ -21,10 +21,10 @@ from coterie.errors import CoterieError, PolicyError, StudyError
 from coterie.study.audit import Audit, verify_audit
 from coterie.study.budget import Budget
 from coterie.study.checkpoint import Checkpoints
+from coterie.study.model import load_model
 from coterie.study.policy import load_policy
 from coterie.study.predict import _nearest
 from coterie.study.prepare import Orders, prepare, recognise
-from coterie.study.results import load_model
 from coterie.study.signatures import verify_signatures
 from coterie.study.study_file import load_study
 from tests.fuzz.campaign import Campaign, Finding

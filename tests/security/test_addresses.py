@@ -115,10 +115,10 @@ def test_dealt_streams_that_begin_anew_are_caught(monkeypatch, derived):
 def test_a_role_that_draws_once_more_is_caught(monkeypatch, derived):
     movement = SecureNN.movement
 
-    def hasty(self, old, new):
+    def hasty(self, *given):
         if self.me.rank == 1:
             self.me.streams.common("a whim")
-        return movement(self, old, new)
+        return movement(self, *given)
 
     monkeypatch.setattr(SecureNN, "movement", hasty)
     with pytest.raises(AssertionError, match="times"):

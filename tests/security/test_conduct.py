@@ -109,8 +109,8 @@ def posted_movement_share(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every party posts its raw share of the movement to the helper, who adds them up."""
     movement = OneTime.movement
 
-    def indiscreet(self: OneTime, old: Any, new: Any) -> Any:
-        moved = movement(self, old, new)
+    def indiscreet(self: OneTime, *given: Any) -> Any:
+        moved = movement(self, *given)
         if self.me.deals:
             for j in self.me.world.owners:
                 self.me.channel.collect(j)
@@ -125,8 +125,8 @@ def posted_to_a_party(monkeypatch: pytest.MonkeyPatch) -> None:
     """P2 posts its raw share of the movement to P1."""
     movement = OneTime.movement
 
-    def indiscreet(self: OneTime, old: Any, new: Any) -> Any:
-        moved = movement(self, old, new)
+    def indiscreet(self: OneTime, *given: Any) -> Any:
+        moved = movement(self, *given)
         if self.me.rank == 1:
             self.me.channel.collect(2)
         if self.me.rank == 2:
@@ -137,7 +137,7 @@ def posted_to_a_party(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def stop_bit_as_an_array(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(OneTime, "open_stop_bit", Family.open_stop_bit)
+    monkeypatch.setattr(OneTime, "open_to_all", Family.open_to_all)
 
 
 def array_on_a_lane(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,8 +220,8 @@ def test_a_planted_leak_is_seen_in_the_recording(monkeypatch, plant, name, refus
 def test_a_planted_letter_of_securenn_is_caught(monkeypatch):
     movement = SecureNN.movement
 
-    def indiscreet(self: SecureNN, old: Any, new: Any) -> Any:
-        moved = movement(self, old, new)
+    def indiscreet(self: SecureNN, *given: Any) -> Any:
+        moved = movement(self, *given)
         if self.me.deals:
             for j in self.me.world.owners:
                 self.me.channel.collect(j)

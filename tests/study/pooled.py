@@ -22,7 +22,8 @@ Floats = NDArray[np.float64]
 #: The paper's four blobs, in no order; and a seed from whose rows k-means needs some iterations and no tie decides.
 X = paper_example()[np.random.RandomState(7).permutation(400)]
 SEED = 9
-RANDOM_ROWS = ("--init", "random", "--seed", SEED)
+#: Rows as they are, since scikit-learn is given them so.
+RANDOM_ROWS = ("--init", "random", "--seed", SEED, "--scale", "none")
 
 
 class Pooled:
