@@ -58,7 +58,8 @@ def test_from_file_to_reports(file, tmp_path, capsys):
     assert "Everybody, the helper included, learnt one bit" in said
     assert str(out / "index.html") in said
     assert "\x1b" not in said  # piped: no colours, nothing drawn over
-    assert sorted(p.name for p in out.iterdir()) == ["P0", "P1", "P2", "P3", "index.html", "simulation.json"]
+    written = ["P0", "P1", "P2", "P3", "centers.csv", "index.html", "labels.parquet", "simulation.json"]
+    assert sorted(p.name for p in out.iterdir()) == written
     assert [p.name for p in out.parent.iterdir()] == ["out"]
     overview = assert_stands_alone((out / "index.html").read_text())
     links = [a["href"] for a in overview.all("a") if not a["href"].startswith("#")]

@@ -341,7 +341,7 @@ def points(rows: int = 400) -> np.ndarray:
 @pytest.fixture
 def ready(cast: Cast) -> Cast:
     """Alice, Bob and the helper have signed, and hold their data."""
-    cast.agree(*SMALL, "--init", "random")
+    cast.agree(*SMALL, "--init", "random", "--scale", "none")
     for name, half in zip(cast.parties, np.split(points(), 2), strict=True):
         cast.give(name, x=half[:, 0], y=half[:, 1])
     return cast
