@@ -267,7 +267,8 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         if whole.capped is not None:
             self.capped_ = whole.capped
         if whole.scales is not None:
-            factors = self._factors()
+            assert task.metric is not None
+            factors = self._factors() / task.metric.relative_factors(task.layout.d)
             self.scales_ = np.where(factors > 0, 1 / np.sqrt(np.where(factors > 0, factors, 1.0)), 0.0)
         if whole.counts is not None:
             self.counts_ = whole.counts

@@ -35,6 +35,10 @@ class Metric(msgspec.Struct, frozen=True):
     def mean_factor(self) -> float:
         return sum(self.factors) / len(self.factors) / (1 << FACTOR_BITS) if self.factors else 1.0
 
+    def relative_factors(self, columns: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        """What the columns count for on top; at most 1."""
+        return np.array(self.factors or (1 << FACTOR_BITS,) * columns) / (1 << FACTOR_BITS)
+
     def top(self, rows: int, half: int) -> int:
         """Bits of the largest scatter that a column can have, and some more."""
         return (rows * half * half + rows).bit_length()
