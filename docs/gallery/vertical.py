@@ -18,11 +18,11 @@ shop = np.array([(4, 35), (9, 20), (2, 150)])[kind] + rng.normal(0, (1, 6), (300
 bounds = [(0, 200_000), (-20_000, 100_000), (-10, 40), (-50, 500)]
 
 # %% [markdown]
-# Incomes in the ten thousands would drown visits in single figures, so the columns are scaled by their public
-# ranges. Centres come back in the units of the data.
+# Incomes in the ten thousands would drown visits in single figures, so each party standardises its own columns, at
+# home. Centres come back in the units of the data.
 
 # %%
-options = {"n_clusters": 3, "partition": "vertical", "bounds": bounds, "scale": "bounds", "random_state": 4}
+options = {"n_clusters": 3, "partition": "vertical", "bounds": bounds, "scale": "standard", "random_state": 4}
 private = SecureKMeans(**options).fit_parties([bank, shop])
 print(np.round(private.cluster_centers_).astype(int))
 
@@ -33,7 +33,7 @@ print(np.round(private.cluster_centers_).astype(int))
 # %%
 for entry in private.disclosures_:
     if entry.iteration is None:
-        print(f"{entry.what:9} {entry.detail:10} to {', '.join(entry.to)}")
+        print(f"{entry.what:10} {entry.detail:10} to {', '.join(entry.to)}")
 
 # %% [markdown]
 # SVK-means (`labels="revealed"`) is faster, since each party updates its own columns in the clear. To do so it
