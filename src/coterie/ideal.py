@@ -117,7 +117,8 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tells_silhouette(self) -> bool:
-        return "silhouette" in self.quality and self.clusters > 1
+        before = self.chooses and self.measures == "revealed" and self.choose == "silhouette"
+        return "silhouette" in self.quality and self.clusters > 1 and not before
 
     @property
     def weighted(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from coterie.clustering.opening import RESULT, Found
 from coterie.clustering.restarts import Run
-from coterie.clustering.rules import Rules
+from coterie.clustering.rules import Rules, too_small
 from coterie.clustering.spread import Spread
 from coterie.clustering.task import Outcome, Point, Quality, Task, Watch
 from coterie.errors import ProtocolError
@@ -48,11 +49,13 @@ def trade_offs(rows: int, choices: tuple[int, ...]) -> list[int]:
 
 class Measured(NamedTuple):
     """What the best start with one number of clusters has found, after how many iterations, and how good it is: its
-    inertia (1,), or how many levels of the silhouette its rows reach together (1,)."""
+    inertia (1,), or how many levels of the silhouette its rows reach together (1,). `told` (1,): 1 if the measure may
+    be opened, since all of the clusters pass the output rules; None where there are none."""
 
     found: Found
     n_iter: int
     measure: Shared
+    told: Shared | None
 
 
 class Choosing:
@@ -70,7 +73,7 @@ class Choosing:
         spread: Spread,
     ) -> None:
         self.family, self.task, self.own, self.watch = family, task, own, watch
-        self.rows, self.spread, self.me = rows, spread, family.me
+        self.rows, self.spread, self.me, self.rules = rows, spread, family.me, rules
         self.each = task.restarts // len(task.choices)
         self.held: list[Callable[[], Held | None]] = []
         self.iterations: list[int] = []
@@ -90,13 +93,15 @@ class Choosing:
         self.me.streams.begin(self.me.streams.phase + 1)
         self.watch.finished(lambda: Point(self.task.restarts, n_iter, n_iter, None, _together(self.held)))
         measures = concatenate([one.measure for one in found])
-        told = self._open_measures(measures) if self.task.measures == "revealed" else []
+        told = self._open_measures(measures, found) if self.task.measures == "revealed" else []
         number = min(self._choose(measures), len(found) - 1)
         outcome = self.runs[number].open(found[number].found, n_iter)
         outcome.chosen = self.task.choices[number]
         outcome.k_measures = dict(zip(self.task.choices, told, strict=False))
-        if self.inertias and not outcome.all_closed:
+        if self.inertias and not math.isnan(told[number]):
             outcome.scatter, outcome.inertia = self.inertias[0], self.inertias[1 + number]
+        elif told and self.task.choose == "silhouette" and "silhouette" in self.task.quality:
+            outcome.silhouette = None if math.isnan(told[number]) else told[number]
         return outcome
 
     def _measured(self, i: int, run: Run, point: Point) -> Measured:
@@ -114,7 +119,18 @@ class Choosing:
             best, n_iter = run.best(here)
         self.held.append(lambda: run.held_of(best))
         self.iterations.append(n_iter)
-        return Measured(best, n_iter, self._measure(run, best))
+        return Measured(best, n_iter, self._measure(run, best), self._may_tell(run, best))
+
+    def _may_tell(self, run: Run, found: Found) -> Shared | None:
+        """Whether all clusters pass the output rules (1,). Of a cluster that does not, measures would tell: how they
+        change from one number of clusters to the next is what its rows come to."""
+        if self.rules is None or self.task.measures == "secret":
+            return None
+        if found.made is None:
+            raise ProtocolError("nobody has counted the clusters that the centres were made of")
+        final = run.family.tally(run.results.labels_of(found), self.rules.sets)
+        closed = run.family.any_of(too_small(run.family, self.rules, found.made, final), 1)
+        return run.family.to_words(1 - closed)
 
     def _measure(self, run: Run, found: Found) -> Shared:
         family = run.family
@@ -160,30 +176,43 @@ class Choosing:
         opened = family.open_to_all(bits.reshape(bits.size), "chosen k", CHOSEN)
         return sum(int(bit) << place for place, bit in enumerate(opened))
 
-    def _open_measures(self, measures: Shared) -> list[float]:
-        """What each number of clusters comes to, in the order of the choices."""
+    def _open_measures(self, measures: Shared, found: list[Measured]) -> list[float]:
+        """What each number of clusters comes to, in the order of the choices; NaN where that is not told."""
         family, task, owners = self.family, self.task, self.me.world.owners
-        n = task.layout.n
-        if task.choose == "silhouette":
-            opened = family.open(measures, owners, "measures of k", RESULT)
-            return [] if opened is None else [int(v) / (LEVELS * n) for v in opened]
-        both = family.open(concatenate([self._scatter(), measures]), owners, "measures of k", RESULT)
-        if both is None:
+        n, silhouette = task.layout.n, task.choose == "silhouette"
+        values = measures if silhouette else concatenate([self._scatter(), measures])
+        shift = 0 if silhouette else self._rounding()
+        told = [one.told for one in found if one.told is not None]
+        if told:
+            each = concatenate(told)
+            some = [] if silhouette else [family.to_words(family.any_of(family.at_most(-each, -1), 1))]
+            values = family.product(family.truncate(values, shift), concatenate([*some, each]))
+        opened = family.open(values, owners, "measures of k", RESULT)
+        if opened is None:
             return []
-        scatter, *inertias = (int(v) for v in both)
-        self.inertias = [self.runs[0].results.in_units(int(v), inertia_bits(family.problem)) for v in both]
+        numbers = [int(v) << shift for v in opened]
+        if silhouette:
+            return [v / (LEVELS * n) if v or not told else math.nan for v in numbers]
+        scatter, *inertias = numbers
+        self.inertias = [self.runs[0].results.in_units(v, inertia_bits(family.problem)) for v in numbers]
         return [
-            (scatter - inertia) / max(inertia, 1) * (n - k) / (k - 1)
+            math.nan if told and not inertia else (scatter - inertia) / max(inertia, 1) * (n - k) / (k - 1)
             for k, inertia in zip(task.choices, inertias, strict=True)
         ]
 
+    def _rounding(self) -> int:
+        """How many more low bits opened inertias drop, as those of a single number of clusters do."""
+        results, problem = self.runs[0].results, self.family.problem
+        return max(0, results.dropped - inertia_bits(problem)) if self.rules is not None else 0
+
 
 def _told_later(task: Task) -> tuple[Quality, ...]:
-    """What is opened of the quality of the chosen one. The inertias of all are told before: to open that of the chosen
-    again, over rows of open clusters alone, would tell those of closed ones apart."""
-    if task.measures == "revealed" and task.choose == "calinski-harabasz":
-        return tuple(one for one in task.quality if one == "silhouette")
-    return task.quality
+    """What is opened of the quality of the chosen one. The inertias, or silhouettes, of all are told before: to open
+    that of the chosen again, over rows of open clusters alone, would tell those of closed ones apart."""
+    if task.measures == "secret":
+        return task.quality
+    before = ("silhouette",) if task.choose == "silhouette" else ("inertia", "calinski-harabasz")
+    return tuple(one for one in task.quality if one not in before)
 
 
 class _Shifted(Watch):

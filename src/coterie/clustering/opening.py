@@ -94,24 +94,40 @@ class Results:
         family, spread = self.family, self.spread
         assert spread.scatter is not None
         if spread.weights is not None:
-            total = family.truncate(family.weighted_total(spread.scatter, spread.weights), self._rough)
+            total = family.truncate(family.weighted_total(spread.scatter, spread.weights, self._cut), self._rough)
         else:
-            shift = inertia_shift(family.problem, self.task.grid)
+            shift = inertia_shift(family.problem, self.task.grid, self.task.least)
             total = family.truncate(spread.scatter, shift).reshape(1, self.d).sum(1)
-        opened = family.open(total, self.me.world.owners, "scatter", RESULT)
+        opened = family.open(total * int(not out.all_closed), self.me.world.owners, "scatter", RESULT)
         if opened is not None and not out.all_closed:
             out.scatter = self._in_units(int(opened[0]))
 
     @property
+    def _cut(self) -> int:
+        """How many low bits columns drop before they are weighted. A row of a closed cluster counts to an open centre,
+        the mean of at least so many rows: then a column's inertia is at most n / least times its scatter, and once
+        more."""
+        problem = self.family.problem
+        return problem.weighted_shift_for(1 + self.n // self.task.least if self.rules is not None else 1)
+
+    @property
     def _rough(self) -> int:
         """How many more low bits a weighted total drops where output rules hold."""
-        return weighted_inertia_shift(self.family.problem) if self.rules is not None else 0
+        if self.rules is None:
+            return 0
+        return weighted_inertia_shift(self.family.problem, self._cut, self.task.grid, self.task.least)
+
+    @property
+    def dropped(self) -> int:
+        """How many low bits an opened total of squared distances lacks, in the units of objectives."""
+        problem = self.family.problem
+        if self.task.metric is not None:
+            return self._rough + self._cut - problem.weighted_shift
+        return inertia_shift(problem, self.task.grid, self.task.least) - problem.objective_shift
 
     def _in_units(self, opened: int) -> float:
         """An opened total of squared distances, in (scaled) data units."""
-        problem = self.family.problem
-        fine = inertia_shift(problem, self.task.grid) - problem.objective_shift
-        return self.in_units(opened, fine if self.task.metric is None else self._rough)
+        return self.in_units(opened, self.dropped)
 
     def in_units(self, opened: int, cut: int) -> float:
         """As many low bits as that were cut off, of a total in the units of objectives."""
@@ -126,7 +142,7 @@ class Results:
         count = out.open_clusters(self.k)
         copies = (np.arange(self.k) >= count).astype(np.int64) if self.rules is not None else None
         reached = self.family.silhouette(table_of(self.rows), labels_of(labels), centers, self.spread.weights, copies)
-        opened = self.family.open(reached, self.me.world.owners, "silhouette", RESULT)
+        opened = self.family.open(reached * int(count > 1), self.me.world.owners, "silhouette", RESULT)
         if opened is not None and count > 1:
             out.silhouette = int(opened[0]) / (LEVELS * self.n)
 
@@ -167,11 +183,14 @@ class Results:
         family, owners = self.family, self.me.world.owners
         assert spread.weights is not None
         assert spread.capped is not None
-        capped = family.open(spread.capped, owners, "capped columns", RESULT)
-        out.capped = None if capped is None else capped.astype(np.bool_)
+        known = int(not out.all_closed)
+        capped = family.open(spread.capped * known, owners, "capped columns", RESULT)
+        if capped is not None and known:
+            out.capped = capped.astype(np.bool_)
         if self.task.scales == "revealed" and self.task.centers == "revealed":
-            opened = family.open(spread.weights, owners, "scales", RESULT)
-            out.scales = None if opened is None else opened[0]
+            opened = family.open(spread.weights * known, owners, "scales", RESULT)
+            if opened is not None and known:
+                out.scales = opened[0]
 
     def _open_inertia(self, labels: Secret, centers: Shared, out: Outcome) -> None:
         """The sum over all rows of the squared distance to the centre they are labelled by.
@@ -186,7 +205,7 @@ class Results:
             total = open_wide(self.me, _exact_sum(self._own_inertia(out)), "inertia", RESULT)
             out.inertia = None if total is None else task.encoding.squared(total)
             return
-        shift = inertia_shift(family.problem, task.grid)
+        shift = inertia_shift(family.problem, task.grid, task.least)
         if task.centers == "revealed":
             rounded = self._shifted([_exact_sum(self._own_inertia(out))], shift)
         else:
@@ -208,12 +227,12 @@ class Results:
         known = int(not out.all_closed)
         if task.centers == "revealed":
             parts = [_exact_sum(column) for column in self._own_inertia(out).T]
-            total = self._shifted(parts, family.problem.weighted_shift)
+            total = self._shifted(parts, self._cut)
             weighted = family.product(total.reshape(1, self.d), spread.weights).sum(1)
         else:
             sums, counts = family.sums(self.rows, labels)
             within = family.scatter_within(sums, counts, centers, spread.squares)
-            weighted = family.weighted_total(within * known, spread.weights)
+            weighted = family.weighted_total(within * known, spread.weights, self._cut)
         opened = family.open(family.truncate(weighted, self._rough), self.me.world.owners, "inertia", RESULT)
         if opened is not None and known:
             out.inertia = self._in_units(int(opened[0]))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from coterie.clustering.allowed import allow
 from coterie.clustering.choosing import Choosing
-from coterie.clustering.horizontal import open_counts
 from coterie.clustering.opening import called, open_first, open_labels
 from coterie.clustering.restarts import Run
 from coterie.clustering.rules import Rules, rules_of
-from coterie.clustering.spread import measure_spread
+from coterie.clustering.spread import Held, hold_spread, measure_spread, restore_spread
 from coterie.clustering.task import Outcome, Point, Task, Watch
 from coterie.protocols import Family
 from coterie.protocols.interface import Ints
@@ -20,6 +22,22 @@ from coterie.sharing import Shared
 __all__ = ["fit", "predict"]
 
 NOBODY = Watch()
+
+
+class _Keeping(Watch):
+    """Adds to every point where a fit can be taken up again what this role holds of the spread."""
+
+    def __init__(self, watch: Watch, held: Callable[[], Held | None]) -> None:
+        self.watch, self.held = watch, held
+
+    def iterated(self, point: Callable[[], Point]) -> None:
+        self.watch.iterated(lambda: self._with_spread(point()))
+
+    def finished(self, point: Callable[[], Point]) -> None:
+        self.watch.finished(lambda: self._with_spread(point()))
+
+    def _with_spread(self, point: Point) -> Point:
+        return msgspec.structs.replace(point, spread=self.held())
 
 
 def fit(
@@ -37,14 +55,12 @@ def fit(
     own = None if block is None else task.layout.place(family.me.rank, block)
     if rules is None and task.least > 1:
         rules = rules_of(task)
-    rows, spread = family.table(own, task.layout), measure_spread(family, task, own)
-    point = resume or Point(0, 0)
+    rows = family.table(own, task.layout)
+    spread = measure_spread(family, task, own) if resume is None else restore_spread(family, task, resume.spread)
+    watch, point = _Keeping(watch, lambda: hold_spread(family, spread)), resume or Point(0, 0)
     if task.choices:
         return Choosing(family, task, own, watch, rules, rows, spread).outcome(point)
-    outcome = Run(family, task, own, watch, rules, rows, spread).outcome(point)
-    if task.counts == "revealed" and task.labels == "private":
-        outcome.counts = open_counts(family, family.counts(outcome.kept["labels"]), family.me.world.owners)
-    return outcome
+    return Run(family, task, own, watch, rules, rows, spread).outcome(point)
 
 
 def predict(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.clustering.horizontal import shk_means
+from coterie.clustering.horizontal import open_counts, shk_means
 from coterie.clustering.opening import Found, Results
 from coterie.clustering.rules import Rules
 from coterie.clustering.spread import Spread
@@ -150,6 +150,9 @@ class Run:
     def open(self, best: Found, n_iter: int) -> Outcome:
         outcome = self.results.open(best, n_iter)
         outcome.start_rows = self.opened_starts
+        if self.task.counts == "revealed" and self.task.labels == "private":
+            counts = self.family.counts(outcome.kept["labels"])
+            outcome.counts = open_counts(self.family, counts, self.me.world.owners)
         return outcome
 
     def best(self, point: Point) -> tuple[Found, int]:

@@ -34,6 +34,7 @@ __all__ = [
     "size_bits",
     "small_clusters",
     "strictest",
+    "too_small",
     "weighted_inertia_shift",
 ]
 
@@ -117,6 +118,11 @@ def check_rules(task: Task, names: tuple[str, ...] = ()) -> None:
     """Refuse what could only end with every cluster closed. `names` by rank, for the message."""
     if task.least <= 1:
         return
+    if task.choices and task.choices[-1] * task.least > task.layout.n:
+        raise InputError(
+            f"{task.choices[-1]} clusters of {task.least} rows each, the least cluster size, are more than the "
+            f"{task.layout.n} rows there are; try smaller numbers of clusters"
+        )
     rules = rules_of(task)
     for held, lenient, without in zip(rules.sets.sizes, rules.lenient, rules.without, strict=True):
         if held < task.least and not lenient:
@@ -128,8 +134,13 @@ def check_rules(task: Task, names: tuple[str, ...] = ()) -> None:
 
 
 def small_clusters(family: Family, rules: Rules, made: Shared, final: Shared) -> Ints | None:
-    """Which clusters do not pass: k bits, opened to the data parties. `made`, `final`: how many rows of each set each
-    cluster has (sets times k), in the labelling that made the centres and in the final one.
+    """Which clusters do not pass: k bits, opened to the data parties."""
+    return family.open(too_small(family, rules, made, final), family.me.world.players, "suppression bits", SMALL)
+
+
+def too_small(family: Family, rules: Rules, made: Shared, final: Shared) -> Shared:
+    """Which clusters do not pass, in secret (k,). `made`, `final`: how many rows of each set each cluster has (sets
+    times k), in the labelling that made the centres and in the final one.
 
     1. <t < least> for each value; where none will do as well, <0 < t < least>, which is <t < least> XOR <t < 1>.
     2. For each cluster, OR over all sets and both labellings.
@@ -140,8 +151,7 @@ def small_clusters(family: Family, rules: Rules, made: Shared, final: Shared) ->
     if rules.lenient.any():
         lenient = np.tile(np.repeat(rules.lenient.astype(np.int64), clusters), 2)
         small = small - family.at_most(values, 0) * lenient
-    closed = family.any_of(small, clusters)
-    return family.open(closed, family.me.world.players, "suppression bits", SMALL)
+    return family.any_of(small, clusters)
 
 
 def grid_of(encoding: FixedPoint, resolution: Mapping[str, float], least: int) -> tuple[int, ...]:
@@ -170,20 +180,29 @@ def round_to_grid(family: Family, grid: tuple[int, ...], centers: Shared) -> Sha
     return family.truncate(centers * (np.int64(1) << (most - shifts)), most) * (np.int64(1) << shifts)
 
 
-def inertia_shift(problem: Problem, grid: tuple[int, ...]) -> int:
-    """The inertia is opened in multiples of 2^this: what one step of the centres' grid changes, about."""
+def inertia_shift(problem: Problem, grid: tuple[int, ...], least: int = 1) -> int:
+    """The inertia is opened in multiples of 2^this. Where centres are rounded, that is about what one step of their
+    grid changes, and no less than what as many rows as the least size change by going to another cluster: inertia,
+    scatter and centres together would tell the sizes. (Rows lie in about half of their range, and centres apart by
+    a few standard deviations.)"""
     shift = problem.objective_shift
     if grid:
         step = problem.rows * sum(4**s for s in grid if s) // 4
+        step = max(step, least * sum(h * h for h in problem.half) // 8)
         shift = max(shift, min(step.bit_length() - 1, MOST_INERTIA_SHIFT))
     return shift
 
 
-def weighted_inertia_shift(problem: Problem) -> int:
-    """As `inertia_shift`, where columns are standardised: of the most that it can be, so many bits are opened."""
+def weighted_inertia_shift(problem: Problem, shift: int, grid: tuple[int, ...], least: int) -> int:
+    """As `inertia_shift`, where columns are standardised, on top of `shift`: of the most that the scatter can be, so
+    many bits are opened; and where centres are rounded, multiples of two standard deviations squared in every column,
+    times the least size."""
     assert problem.metric is not None
     scale = problem.metric.scale(problem.rows, max(problem.half))
-    return max(0, scale + problem.columns.bit_length() - problem.weighted_shift - INERTIA_BITS)
+    bits = scale + problem.columns.bit_length() - INERTIA_BITS
+    if grid:
+        bits = max(bits, scale + (2 * least * problem.columns).bit_length() - problem.rows.bit_length())
+    return min(max(0, bits - shift), MOST_INERTIA_SHIFT)
 
 
 def size_bits(rows: int, least: int) -> int:

@@ -126,14 +126,15 @@ class Task(msgspec.Struct, frozen=True):
 class Point(msgspec.Struct):
     """Where a fit can be taken up again, at one role: the restart it is in, the iterations done in it, the most that
     any restart took, and what this role holds of the centres and of the best centres so far (with how many rows they
-    were made of). The helper holds nothing of either; SVK-means' centres are this party's own columns. Behind the last
-    restart nothing is left to do but open the best."""
+    were made of). `spread`: what it holds of how far the data spread. The helper holds nothing of any; SVK-means'
+    centres are this party's own columns. Behind the last restart nothing is left to do but open the best."""
 
     start: int
     iteration: int
     most: int = 0
     centers: dict[str, NDArray[np.uint64]] | None = None
     best: dict[str, NDArray[np.uint64]] | None = None
+    spread: dict[str, NDArray[np.uint64]] | None = None
 
     def __repr__(self) -> str:
         return f"<Point {self.start}, {self.iteration}>"  # never a share

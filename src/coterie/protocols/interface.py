@@ -70,8 +70,13 @@ class Problem(msgspec.Struct, frozen=True):
     @property
     def weighted_shift(self) -> int:
         """How many low bits a column's share of a weighted objective drops for the sum to stay below 2^61."""
+        return self.weighted_shift_for(1)
+
+    def weighted_shift_for(self, times: int) -> int:
+        """The same, where a column's share may be so many times its scatter."""
         assert self.metric is not None
-        return max(0, self.metric.scale(self.rows, max(self.half)) + self.columns.bit_length() + 2 - 61)
+        scale = self.metric.scale(self.rows, max(self.half)) + (times - 1).bit_length()
+        return max(0, scale + self.columns.bit_length() + 2 - 61)
 
     def quotient_steps(self, bits: int) -> Ints:
         """Per column the width of a quotient's step, such that 2^bits of them span -half..half and a

@@ -125,7 +125,7 @@ class Agreed:
     @property
     def terms(self) -> str:
         """A hash of what is computed and opened, whatever the plan."""
-        whole = msgspec.structs.replace(self.task, block_rows=0, lanes=0, schedule=())
+        whole = msgspec.structs.replace(self.task, block_rows=0, lanes=0, schedule=(), schedules=())
         return hashlib.sha256(msgspec.msgpack.encode(whole)).hexdigest()
 
 

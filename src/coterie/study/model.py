@@ -125,7 +125,8 @@ def _wrong_with_scales(model: Model, known: Known, own: int) -> str:
     parts = _parts(model.weights_share, todo.protocol)
     wanted = FAMILIES[todo.protocol].share_parts if secret and not opened and known.serves else ()
     held = [*parts.values(), *([] if model.weights is None else [model.weights])]
-    if sorted(parts) != sorted(wanted) or (model.weights is not None) != (opened and known.owns):
+    told = opened and known.owns and not (model.suppressed and all(model.suppressed))
+    if sorted(parts) != sorted(wanted) or (model.weights is not None) != told:
         return "weights of columns are not as the study has them"
     most = 1 << 64 if parts else 1 << (MANTISSA + OCTAVES + 1)
     if any([len(row) for row in rows] != [d] or not all(0 <= v < most for v in rows[0]) for rows in held):
