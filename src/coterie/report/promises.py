@@ -9,13 +9,6 @@ from coterie.report.formats import join_names, spell_number
 
 __all__ = ["Promised", "Promises", "promises"]
 
-#: What is opened of each number of clusters that is tried.
-MEASURES = {
-    "calinski-harabasz": "its inertia, to 24 bits of the most that it can be; and beside them the inertia that a "
-    "single cluster would have. The Calinski-Harabasz indices follow from these",
-    "silhouette": "the mean silhouette of all rows, each row's to an eighth",
-}
-
 
 class Promised(msgspec.Struct, frozen=True):
     """A value that will be opened: its name in the log, to whom, when, and the sentence that says so. With `each`, each
@@ -95,7 +88,19 @@ def _sentence(one: Learnt, terms: Terms, roles: Roles) -> str:
         which="open clusters" if terms.ruled else "clusters",
         least=terms.least,
         coarse=", in steps of a public size" if terms.ruled else "",
-        measure=MEASURES[terms.choose],
+        measure=_measure(terms),
+    )
+
+
+def _measure(terms: Terms) -> str:
+    """What is opened of each number of clusters that is tried."""
+    unless = "; none, where a cluster does not pass the output rules" * terms.ruled
+    if terms.choose == "silhouette":
+        return f"the mean silhouette of all rows, each row's to an eighth{unless}"
+    fine = "in steps of a public size" if terms.ruled else "to 24 bits of the most that it can be"
+    return (
+        f"its inertia, {fine}{unless}. Beside them, the inertia that a single cluster would have: the "
+        "Calinski-Harabasz indices follow from these"
     )
 
 
@@ -172,7 +177,10 @@ def _nobody(terms: Terms, roles: Roles) -> list[str]:
 def _of_spread(terms: Terms, roles: Roles) -> str:
     """What is not learnt of how far columns spread."""
     if terms.scales == "revealed" and terms.centers == "revealed":
-        return "The mean of a column over all rows, and its standard deviation over another party's rows."
+        return (
+            "Means and standard deviations of columns over one party's rows, as far as the results do not tell them: "
+            "what is opened is of the clusters, and of all rows."
+        )
     return (
         "The mean and the standard deviation of a column, but for the bit on whether it varies too little: each "
         f"{roles.keeper} keeps a share of what columns weigh."
