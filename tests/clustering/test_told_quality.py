@@ -114,3 +114,28 @@ def test_a_run_that_is_opened_once_more_tells_the_spread_that_it_began_with():
     np.testing.assert_array_equal(again.scales, first.scales)
     np.testing.assert_array_equal(again.capped, first.capped)
     assert again.scatter == first.scatter
+
+
+def possible_sizes(model, opened, n):
+    """Sizes of the first of two clusters that inertia, scatter and centres leave possible, for a party that knows the
+    public step: S - I = t (n - t) / n |c_1 - c_2|^2."""
+    inertia, scatter = (int(opened[what][0].reshape(-1)[0]) for what in ("inertia", "scatter"))
+    step = model.inertia_ / inertia
+    apart = ((model.cluster_centers_[0] - model.cluster_centers_[1]) ** 2 / model.scales_**2).sum()
+    t = np.arange(1, n)
+    return t[np.abs(t * (n - t) / n * apart - (scatter - inertia) * step) <= step]
+
+
+@pytest.mark.parametrize("sizes", [(70, 130), (400, 900), (100, 300)])
+def test_sizes_stay_secret_where_centres_are_rounded(opened, sizes):
+    random = np.random.RandomState(3)
+    rows = np.concatenate([random.normal(at, 5, (count, 2)).round() for at, count in zip((30, 60), sizes, strict=True)])
+    rows, n = random.permutation(rows), sum(sizes)
+    blocks = [rows[: n // 2], rows[n // 2 :]]
+    rounded = SecureKMeans(2, scale="standard", resolution={"x0": 1.0, "x1": 1.0}, **RULED).fit_parties(blocks)
+    found = possible_sizes(rounded, opened, n)
+    assert set(found) & set(sizes)
+    assert len(found) >= 10
+    opened.clear()
+    exact = SecureKMeans(2, scale="standard", **RULED).fit_parties(blocks)
+    assert len(possible_sizes(exact, opened, n)) < len(found), "which is why resolutions are to be named"
