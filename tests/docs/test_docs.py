@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import json
 import re
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from tempfile import gettempdir
 
 import numpy as np
 import pytest
+from benchmarks import quality
 
 from coterie import errors
 from coterie.protocols.onetime.sign import tree_of
@@ -122,6 +124,12 @@ def test_the_costs_of_securenn_are_those_counted(p):
         for party in parties:
             assert sum(frame.array.nbytes for frame in party.sent if frame.receiver == 0) == to_helper
             assert sum(frame.array.nbytes for frame in party.sent if frame.receiver) == to_other * (p - 1)
+
+
+def test_the_table_of_quality_is_what_the_benchmark_has_kept():
+    page = quality.PAGE.read_text(encoding="utf-8")
+    assert page == quality.renew(page, json.loads(quality.RESULT.read_text(encoding="utf-8")))
+    assert page.count("**worse**") == sum(one["worse"] for one in json.loads(quality.RESULT.read_text()).values())
 
 
 def test_the_layout_of_a_frame_adds_up():
