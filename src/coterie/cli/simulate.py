@@ -176,10 +176,10 @@ def _show(console: Console, run: Simulation, beside: Comparison, out: Path) -> N
 
 def _describe_choice(run: Simulation) -> str:
     """From which numbers of clusters one was chosen, and what each comes to."""
-    from coterie.report.views import READING
+    from coterie.report.views import READING, describe_measures
 
     tried = ", ".join(map(str, run.choices[:-1])) + f" or {run.choices[-1]}"
-    told = ", ".join(f"{measure:.4g} for {k}" for k, measure in run.whole.k_measures.items())
+    told = describe_measures(run.whole.k_measures)
     return f"{run.task.clusters} of {tried} clusters, by the {READING[run.task.choose][0]}: {told}"
 
 
@@ -188,7 +188,7 @@ def _describe_quality(run: Simulation) -> str:
     index = run.whole.calinski_harabasz(run.task.layout.n, int(run.open.sum()))
     told = {"inertia": run.whole.inertia, "silhouette": run.whole.silhouette, "Calinski-Harabasz index": index}
     known = [f"{name} {value:.4g}" for name, value in told.items() if value is not None]
-    return ", ".join(known) or "nothing is told: no two clusters are open"
+    return ", ".join(known) or "nothing is told, since clusters stay closed"
 
 
 def _describe_rules(run: Simulation) -> str:

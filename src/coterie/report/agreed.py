@@ -75,7 +75,8 @@ def _list_columns(facts: Facts) -> Grid:
             for row, cell in zip(rows, cells, strict=True):
                 row.append(cell)
     left_out = f" (the first {MOST_COLUMNS} of {facts.d})" if facts.d > MOST_COLUMNS else ""
-    return Grid(head, rows, numeric, f"Columns and their {facts.range_name}s{left_out}")
+    ranges = facts.range_name.replace("range", "ranges")
+    return Grid(head, rows, numeric, f"Columns and their {ranges}{left_out}")
 
 
 def _about_capped(facts: Facts) -> list[Block]:

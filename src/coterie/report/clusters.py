@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,8 +19,10 @@ __all__ = ["show_clusters"]
 
 def show_clusters(facts: Facts, own_values: Floats | None, own_labels: NDArray[Any] | None, whose: str) -> list[Block]:
     parts: list[Block] = [Paragraph(_about_clusters(facts))]
-    if facts.k_measures:
+    if not all(map(math.isnan, facts.k_measures.values())):
         parts.append(draw_measures(facts))
+    elif facts.k_measures:
+        parts.append(Paragraph("What numbers of clusters come to is not told: clusters do not pass the output rules."))
     parts.extend(_list_clusters(facts))
     open_clusters = [j for j in range(facts.k) if not facts.closed(j)]
     if facts.centers is not None and open_clusters and len(facts.center_columns) > 1:

@@ -89,13 +89,17 @@ def shortened(name: str, most: int) -> str:
 
 
 def curve(values: dict[int, float], chosen: int, y: str) -> Figure:
-    """A measure over numbers of clusters, the chosen one marked."""
+    """A measure over numbers of clusters, the chosen one marked; NaN where it is not known."""
     figure = new_figure(6.0, 3.2)
     axes = calm(figure.add_subplot(), x="number of clusters", y=y)
     axes.plot(list(values), list(values.values()), color=SOFT, linewidth=1.4, marker="o", markersize=4)
-    axes.plot([chosen], [values[chosen]], color=COLOURS[0], marker="D", markersize=9, linestyle="none")
-    axes.annotate("chosen", (chosen, values[chosen]), (6, 8), textcoords="offset points", color=INK, fontsize=10)
-    axes.set_xticks(list(values))
+    if not np.isnan(values[chosen]):
+        axes.plot([chosen], [values[chosen]], color=COLOURS[0], marker="D", markersize=9, linestyle="none")
+        last = chosen == max(values)
+        place: dict[str, Any] = {"xytext": (-8 if last else 8, 6), "ha": "right" if last else "left"}
+        axes.annotate("chosen", (chosen, values[chosen]), textcoords="offset points", color=INK, fontsize=10, **place)
+    axes.margins(y=0.15)
+    axes.set_xticks(list(values)[:: 1 + len(values) // 20])
     return figure
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +16,7 @@ from coterie.report.facts import Facts
 from coterie.report.formats import join_names
 from coterie.report.page import picture
 
-__all__ = ["draw_measures", "draw_profile", "draw_rows"]
+__all__ = ["READING", "describe_measures", "draw_measures", "draw_profile", "draw_rows"]
 
 Floats = NDArray[np.float64]
 #: Rows drawn at most.
@@ -39,12 +41,20 @@ READING = {
 def draw_measures(facts: Facts) -> Image:
     """What each number of clusters that was tried comes to."""
     name, reading = READING[facts.options["choose"]]
-    said = ", ".join(f"{value:.4g} for {k}" for k, value in facts.k_measures.items())
+    told = {k: value for k, value in facts.k_measures.items() if not math.isnan(value)}
+    closed = [str(k) for k in facts.k_measures if k not in told]
+    untold = f" That of {join_names(closed)} is not told: a cluster does not pass the output rules." if closed else ""
     return Image(
         picture(plots.curve(facts.k_measures, facts.k, name)),
-        f"The {name} over the number of clusters: {said}. Chosen: {facts.k}.",
-        f"The {name} of each number of clusters that was tried. {reading}",
+        f"The {name} over the number of clusters: {describe_measures(told)}. Chosen: {facts.k}.{untold}",
+        f"The {name} of each number of clusters that was tried. {reading}{untold}",
     )
+
+
+def describe_measures(measures: Mapping[int, float]) -> str:
+    """What each number of clusters comes to, as far as that is told."""
+    told = ", ".join(f"{value:.4g} for {k}" for k, value in measures.items() if not math.isnan(value))
+    return told or "nothing is told, since clusters do not pass the output rules"
 
 
 def draw_profile(facts: Facts, clusters: list[int]) -> Image:

@@ -47,9 +47,7 @@ class Comparison:
         """How far these rows' labels and these columns' centres agree with the secure ones, in open clusters."""
         iterations = f"{run.whole.n_iter} here, {self.n_iter} there"
         if run.choices:
-            iterations = (
-                f"at most {run.whole.n_iter} here, over all numbers of clusters; {self.n_iter} there"
-            )
+            iterations = f"at most {run.whole.n_iter} here, over all numbers of clusters; {self.n_iter} there"
         if not run.open.any():
             return {"labels and centres": "nothing to compare: all clusters are closed", "iterations": iterations}
         differ, count = self.count_differing(run, rows)
@@ -68,13 +66,16 @@ class Comparison:
             f"all {count:,} identical, from the same start" if not differ else f"{differ:,} of {count:,} differ{why}"
         )
         center = f"{off:.2g}, in column {encoding.names[l]} (range {span:,.4g})"
-        inertia = f"{run.whole.inertia:.8g} here, {self.inertia:.8g} there"
+        found = run.whole.inertia
+        inertia = f"{'not opened' if found is None else format(found, '.8g')} here, {self.inertia:.8g} there"
         merged = ""
         if not run.open.all():
             merged = "; here rows of closed clusters are labelled by the nearest open centre"
             labels += f"; {int(rows.sum()) - count:,} rows that scikit-learn puts into closed clusters are left out"
             center += ", of open clusters"
-            if not run.told_before:  # else it is that of all clusters, as the numbers of clusters are compared by it
+            if found is None:  # it would be that of all clusters, as numbers of clusters are compared by it
+                inertia += " (with those of other numbers of clusters, it would tell of closed clusters)"
+            else:
                 inertia += " (here all rows count to the nearest open centre)"
         if run.task.grid:
             center += "; opened centres are rounded"

@@ -158,7 +158,7 @@ def summarise(run: Simulation, beside: Comparison) -> dict[str, Any]:
         "columns": list(run.task.encoding.names),
         "clusters": run.task.clusters,
         "tried": list(run.choices),
-        "measures": {str(k): measure for k, measure in run.whole.k_measures.items()},
+        "measures": {str(k): None if math.isnan(one) else one for k, one in run.whole.k_measures.items()},
         "parties": len(run.names) - 1,
         "partition": run.task.layout.partition,
         "protocol": run.task.protocol,

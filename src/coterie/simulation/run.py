@@ -58,11 +58,6 @@ class Simulation:
         return self.task.encoding.reach != 1.0
 
     @property
-    def told_before(self) -> bool:
-        """Is the inertia one of those by which the number of clusters was chosen: of all clusters, open or not?"""
-        return bool(self.choices) and self.task.choose == "calinski-harabasz" and self.task.measures == "revealed"
-
-    @property
     def spans(self) -> NDArray[np.float64]:
         """How wide the columns' ranges are; those of the data, where columns were standardised at home."""
         if self.at_home:
