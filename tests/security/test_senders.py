@@ -156,7 +156,7 @@ def test_only_known_places_call_something_masked():
 
 
 def test_protocols_bring_shares_together_behind_the_gate():
-    """`bring_together` is called where the gate has permitted it: by `open_parts`, and for bits that everybody must know."""
+    """Where the gate has permitted it: by `open_parts`, and for bits that everybody must know."""
     callers = {
         f"{path.relative_to(SOURCE).as_posix()}:{use.function}"
         for path in SOURCE.rglob("*.py")
