@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import DTypeLike
 
-from coterie.clustering import Task, fit
+from coterie.clustering import Point, Task, Watch, fit
 from coterie.protocols import FAMILIES
 from coterie.protocols.interface import Ints
 from coterie.randomness import Dealing, Dealt, Material, Streams
@@ -34,21 +34,27 @@ UNCOUNTED = nullcontext()
 
 
 class Found(NamedTuple):
-    """What a fit takes of which every start ends after one iteration, and what each further iteration of a start takes:
-    rounds, then bytes sent by rank (that of the one who owns nothing first)."""
+    """What a fit takes of which every start ends after one iteration, and what each further iteration of a start takes,
+    for each number of clusters that is tried: rounds, then bytes sent by rank (that of the one who owns nothing
+    first). Of several numbers of clusters the largest is opened."""
 
     first: Ints
-    further: Ints
+    each: Ints
+
+    @property
+    def further(self) -> Ints:
+        """With the largest number of clusters."""
+        return np.asarray(self.each[-1])
 
 
 class DryChannel(Metered):
     """Nothing crosses it. `sent`: how many bytes each of some roles has sent to each of some others. `stop`: the stop
-    bit. `marks`: what it took until the start's iterations began, and to the end of each."""
+    bit. `marks`: for each start, what it took until its iterations began, and to the end of each."""
 
     def __init__(self, world: World, stop: bool) -> None:
         self.world, self.rank, self.lane, self.stop = world, 0, 0, stop
         self.clock, self.sent = Stamp(), Counter[tuple[Ranks, Ranks]]()
-        self.marks: list[Ints] = []
+        self.marks: list[list[Ints]] = [[]]
         self._dealer_hears = None
 
     def taken(self) -> Ints:
@@ -80,10 +86,10 @@ class DryChannel(Metered):
         return UNCOUNTED
 
     def mark_iteration(self) -> None:
-        self.marks.append(self.taken())
+        self.marks[-1].append(self.taken())
 
     def start_over(self) -> None:
-        self.marks.clear()
+        self.marks.append([])
 
 
 class DryDealt(Dealt):
@@ -139,6 +145,16 @@ class DryParty(Party):
         return wait
 
 
+class Largest(Watch):
+    """When all starts are done, the bits that are left to open say which number of clusters is chosen: the last."""
+
+    def __init__(self, channel: DryChannel) -> None:
+        self.channel = channel
+
+    def finished(self, point: Callable[[], Point]) -> None:  # noqa: ARG002
+        self.channel.stop = True
+
+
 def dry_run(task: Task, parties: int, ended_by: Ending) -> Found:
     """What a fit takes with a family that has a dealer; no cluster is suppressed."""
     family, layout = FAMILIES[task.protocol], task.layout
@@ -146,7 +162,9 @@ def dry_run(task: Task, parties: int, ended_by: Ending) -> Found:
     streams = Streams(channel.world, 0, {})  # without secrets, from which nothing can be drawn
     me = DryParty(channel, streams, Dealing(channel, streams))
     nowhere = ((0,) * layout.d,) * task.clusters
-    fit(family(me, task.problem), msgspec.structs.replace(task, centers_given=nowhere, max_iter=2), None)
-    before, first, *second = channel.marks  # of the last start, as of every one
-    one = first - before
-    return Found(channel.taken() - one * len(second) * task.restarts, one)
+    todo = msgspec.structs.replace(task, centers_given=nowhere, max_iter=2)
+    fit(family(me, task.problem), todo, None, Largest(channel))
+    each = [first - before for before, first, *_ in channel.marks]
+    more = sum(one * (len(marks) - 2) for one, marks in zip(each, channel.marks, strict=True))
+    restarts = len(each) // max(len(task.choices), 1)  # of each number of clusters, which all take the same
+    return Found(channel.taken() - more, np.stack(each[::restarts]))

@@ -24,8 +24,9 @@ STEP_SECONDS = 1.2e-3
 
 
 class Forecast(msgspec.Struct):
-    """What a fit will cost. Bytes and rounds are exact for the given number of iterations. `without_start`: a start by
-    k-means++ is left out, of which a rehearsal with few rows tells nothing."""
+    """What a fit will cost. Bytes and rounds are exact for the given number of iterations; of several numbers of
+    clusters, if the largest is chosen, and an iteration is one with the largest. `without_start`: a start by k-means++
+    is left out, of which a rehearsal with few rows tells nothing."""
 
     rounds: int
     rounds_per_iteration: int
@@ -40,25 +41,32 @@ class Forecast(msgspec.Struct):
 
 def forecast(task: Task, parties: int, iterations: int, link: Link, ended_by: Ending) -> Forecast:
     """The cost of a fit of which each start takes so many iterations, and no cluster stays closed."""
-    family, problem, starts = FAMILIES[task.protocol], task.problem, task.restarts
+    family, problem = FAMILIES[task.protocol], task.problem
     world = family.world([f"P{j}" for j in range(1, parties + 1)])
+    choices = [task.choice(i) for i in range(len(task.choices))] or [task]
+    starts = task.restarts // len(choices)  # of each number of clusters
     without_start = world.dealer is None and bool(task.seeds)
     if without_start:
-        task = msgspec.structs.replace(task, seeds=(), starts=((0,) * task.clusters,) * starts)
-    first, one = (rehearse if world.dealer is None else dry_run)(task, parties, ended_by)
-    whole, around = first + one * starts * (iterations - 1), first - one * starts
-    comparisons = task.layout.n * family.comparisons(task.clusters, task.schedule)
+        some = tuple((0,) * one.clusters for one in choices for _ in range(starts))
+        task = msgspec.structs.replace(task, seeds=(), starts=some)
+    found = (rehearse if world.dealer is None else dry_run)(task, parties, ended_by)
+    one, together = found.further, found.each.sum(axis=0) * starts
+    whole, around = found.first + together * (iterations - 1), found.first - together
+    comparisons = [task.layout.n * family.comparisons(each.clusters, each.schedule) for each in choices]
     at_zero, owner = family.memory(problem, task.lanes, task.labels == "revealed")
-    slope = seconds(task, one, comparisons, link)
+    slopes = [
+        seconds(each, taken, compared, link)
+        for each, taken, compared in zip(choices, found.each, comparisons, strict=True)
+    ]
     return Forecast(
         rounds=int(whole[0]),
         rounds_per_iteration=int(one[0]),
         bytes_sent={world.names[j]: int(whole[1 + j]) for j in world.ranks},
         bytes_per_iteration={world.names[j]: int(one[1 + j]) for j in world.ranks},
-        comparisons_per_iteration=comparisons,
+        comparisons_per_iteration=comparisons[-1],
         memory={world.names[j]: owner if j else at_zero for j in world.ranks},
-        seconds=seconds(task, around, starts * comparisons, link) + slope * starts * iterations,
-        seconds_per_iteration=slope,
+        seconds=seconds(task, around, starts * sum(comparisons), link) + sum(slopes) * starts * iterations,
+        seconds_per_iteration=slopes[-1],
         without_start=without_start,
     )
 

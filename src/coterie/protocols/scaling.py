@@ -96,10 +96,12 @@ def weighed_scores(family: Primitives, block: Resident, weighed: Shared, squares
 
 
 def relative_tolerance(rows: int, half: tuple[int, ...], tol: float) -> tuple[int, int, int]:
-    """How tol / (n d) is multiplied with the columns' scatter, added up: shift that, times a factor, shift again."""
+    """How tol / (n d) is multiplied with the columns' scatter, added up: shift that, times a factor, shift again. Below
+    0, no movement is small enough."""
     shift = max(0, (rows * sum(h * h for h in half) + rows * len(half)).bit_length() - SCATTER_BITS)
-    wanted = math.ldexp(tol / (rows * len(half)), shift)
+    wanted = math.ldexp(abs(tol) / (rows * len(half)), shift)
     if wanted == 0:
         return shift, 0, 0
     g = min(max(TOLERANCE_BITS - 1 - math.floor(math.log2(wanted)), 0), 60)
-    return shift, min(round(math.ldexp(wanted, g)), 1 << TOLERANCE_BITS), g
+    factor = min(round(math.ldexp(wanted, g)), 1 << TOLERANCE_BITS)
+    return shift, factor if tol > 0 else -factor, g
