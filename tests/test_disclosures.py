@@ -100,6 +100,8 @@ def test_by_hand():
         ("inertia", ("P1", "P2"), None, ""),
         ("labels", ("P1",), None, "2 rows"),
         ("labels", ("P2",), None, "1 rows"),
+        ("scatter", ("P1", "P2"), None, ""),
+        ("silhouette", ("P1", "P2"), None, ""),
         ("stop bit", ("P0", "P1", "P2"), 1, ""),
     ]
 

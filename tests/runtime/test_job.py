@@ -10,6 +10,7 @@ import pytest
 
 from coterie.clustering import Layout, Outcome
 from coterie.errors import CoterieError
+from coterie.protocols.metric import Metric
 from coterie.runtime.job import (
     Job,
     Report,
@@ -127,6 +128,13 @@ JOBS = {
     "no rows": Job(task(), block=np.zeros((0, 2), np.int64)),
     "prediction": Job(task(), block=TABLE, predicting=True, centers=TABLE[:3]),
     "prediction of shares": Job(task(centers="shared"), block=TABLE, predicting=True, kept_centers=KEPT),
+    "weighted prediction": Job(
+        task(metric=Metric()), block=TABLE, predicting=True, centers=TABLE[:3], weights=TABLE[:1]
+    ),
+    "of shares of weights": Job(
+        task(metric=Metric(), scales="secret"), block=TABLE, predicting=True, centers=TABLE[:3], kept_weights=KEPT
+    ),
+    "a choice": Job(task(clusters=3, choices=(2, 3), seeds=(b"a", b"b"), starts=(), schedules=((2,), (3,)))),
     "given centres": Job(task(starts=(), centers_given=((1, 2), (3, 4), (-5, 6)))),
     "options": Job(task(counts="revealed", labels="revealed", max_iter=7, tol=0.0, block_rows=3, lanes=2)),
     "vertical": Job(task(layout=Layout("vertical", 12, 2, columns=((0,), (1,))))),
@@ -145,7 +153,20 @@ REPORTS = {
     "helper": Report(Outcome(n_iter=3, disclosures=[DISCLOSURE], traffic=TRAFFIC), {}),
     "party": Report(
         Outcome(
-            4, [0, 1], TABLE[:3], np.array([True, False]), np.array([2]), np.array([4, 4, 4]), 0.5, {}, [], TRAFFIC
+            n_iter=4,
+            center_columns=[0, 1],
+            centers=TABLE[:3],
+            rows=np.array([True, False]),
+            labels=np.array([2]),
+            counts=np.array([4, 4, 4]),
+            inertia=0.5,
+            silhouette=0.25,
+            scatter=2.5,
+            chosen=3,
+            k_measures={2: 1.5, 3: 2.0},
+            traffic=TRAFFIC,
+            scales=np.array([7, 0]),
+            capped=np.array([False, True]),
         ),
         {"labels": KEPT, "centers": KEPT},
     ),
