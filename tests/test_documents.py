@@ -240,4 +240,4 @@ def test_a_page_that_says_something_else_is_noticed():
 def test_the_guide_names_everything_that_can_be_in_a_log():
     rows = list(table(DOCS / "data-protection.md", "| in the log |"))
     assert {name.strip("`") for name, *_ in rows} == set(WHAT)
-    assert {name.strip("`") for name, _, to, *_ in rows if "helper" in to} == {"stop bit", "bounds"}
+    assert {name.strip("`") for name, _, to, *_ in rows if "helper" in to} == {"stop bit", "bounds", "chosen k"}
