@@ -122,6 +122,7 @@ def runs_as_the_oracle(data: Set, seed: int, known: Outcome) -> bool:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a column of wine outweighs the others; that is the point of it
         model = SecureKMeans(data.clusters, random_state=seed, quality=("inertia",), **data.options).fit(data.rows)
+    assert known.labels is not None
     return model.inertia_ == known.inertia and np.array_equal(model.labels_, known.labels)
 
 
