@@ -13,6 +13,7 @@ from sklearn.cluster import KMeans
 from coterie import SecureKMeans
 from coterie.protocols import FAMILIES
 from tests.datasets import MARGIN, STARTS, DataSet, data_set, iterations_of_lloyd
+from tests.support import one_column_decides
 
 PARTIES = (2, 3, 5, 8)
 #: How the data lie, and what the parties may learn: SHK-means with both divisions everywhere, and SVK-means.
@@ -96,6 +97,7 @@ def test_no_cluster_runs_empty_and_no_tie_decides_from_the_starts(name):
     "case",
     [pytest.param(c, marks=() if c in QUICK else pytest.mark.slow, id="-".join(map(str, c))) for c in MATRIX],
 )
+@one_column_decides
 def test_same_clusters_as_scikit_learn(case):
     data, plain = data_set(case.name), by_scikit_learn(case.name)
     secure = by_coterie(case, data)
