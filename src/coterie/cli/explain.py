@@ -122,13 +122,12 @@ def _each(study: Study) -> str:
 
 def _by_whom(study: Study) -> str:
     """Who standardises columns."""
-    todo, shown = study.clustering, study.disclosures
+    todo = study.clustering
     if todo.scale != "standard":
         return ""
     if todo.partition == "vertical":
         return ", each at home by the party that holds it"
-    opened = shown.centers == shown.scales == "revealed"
-    return f", in secret; what that takes is {'opened at the end' if opened else 'opened to nobody'}"
+    return f", in secret; what that takes is opened {'at the end' if study.scales == 'revealed' else 'to nobody'}"
 
 
 def _bullets(sentences: list[str]) -> list[str]:

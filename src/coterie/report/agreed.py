@@ -102,7 +102,9 @@ def _spread(column: ColumnFacts) -> str | None:
     """A standard deviation, as precisely as it was opened."""
     if column.capped:
         return "too small for its range"
-    return None if column.deviation is None else f"{column.deviation:.4g}"
+    if column.deviation is None:
+        return None
+    return f"{column.deviation:.4g}" if column.deviation else "none seen"
 
 
 def _describe_others(facts: Facts) -> str:

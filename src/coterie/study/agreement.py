@@ -162,6 +162,13 @@ class Study(Section, frozen=True):
     def column_names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.data.columns)
 
+    @property
+    def scales(self) -> str:
+        """Whether what columns are weighted by is "revealed" at the end or kept "secret"; nothing, if there is none."""
+        if self.clustering.scale != "standard" or self.clustering.partition == "vertical":
+            return ""
+        return self.disclosures.scales if self.disclosures.centers == "revealed" else "secret"
+
     def own_columns(self, rank: int) -> list[int]:
         """Which columns a party holds; who owns no data holds none."""
         if rank not in self.world().owners:

@@ -18,7 +18,7 @@ from coterie.runtime.job import Kept
 from coterie.study.agreement import Study
 from coterie.study.files import read_text
 from coterie.study.handshake import Agreed
-from coterie.study.home import encode_study, home_encoding, standardised_at_home
+from coterie.study.home import encode_study, home_encoding, standardised_at_home, study_stays_inside
 from coterie.study.policy import MOST_LEAST
 from coterie.study.prepare import Known, Ready
 
@@ -113,17 +113,15 @@ def _wrong_with(model: Model, known: Known) -> str:
 def _wrong_with_scales(model: Model, known: Known, own: int) -> str:
     """What cannot be in how columns are weighted."""
     study, d = known.study, len(known.study.data.columns)
-    todo, shown = study.clustering, study.disclosures
-    standard = todo.scale == "standard"
-    at_home = standard and todo.partition == "vertical" and known.owns
-    secret = standard and todo.partition == "horizontal"
-    opened = secret and (shown.centers, shown.scales) == ("revealed", "revealed")
+    todo = study.clustering
+    at_home = todo.scale == "standard" and todo.partition == "vertical" and known.owns
+    opened = study.scales == "revealed"
     numbers = [*model.means, *model.deviations]
     fine = len(model.means) == len(model.deviations) == own * at_home
     if not fine or not all(math.isfinite(v) for v in numbers) or min(model.deviations, default=0.0) < 0:
         return "means and standard deviations are not those of its columns"
     parts = _parts(model.weights_share, todo.protocol)
-    wanted = FAMILIES[todo.protocol].share_parts if secret and not opened and known.serves else ()
+    wanted = FAMILIES[todo.protocol].share_parts if study.scales == "secret" and known.serves else ()
     held = [*parts.values(), *([] if model.weights is None else [model.weights])]
     told = opened and known.owns and not (model.suppressed and all(model.suppressed))
     if sorted(parts) != sorted(wanted) or (model.weights is not None) != told:
@@ -136,7 +134,7 @@ def _wrong_with_scales(model: Model, known: Known, own: int) -> str:
 
 def _wrong_with_precision(model: Model, study: Study) -> str:
     try:
-        encode_study(study, 1, inside=model.weights is not None, wanted=model.fractional_bits)
+        encode_study(study, 1, inside=study_stays_inside(study, model.least), wanted=model.fractional_bits)
     except InputError:
         return "fractional bits do not fit the bounds of the study"
     return ""
@@ -158,7 +156,7 @@ def make_model(ready: Ready, agreed: Agreed, outcome: Outcome, kept: Kept) -> Mo
     )
     if outcome.scales is not None:
         model = msgspec.structs.replace(model, weights=[outcome.scales.tolist()])
-    elif task.metric is not None and ready.serves:
+    elif task.metric is not None and ready.serves and ready.study.scales == "secret":
         model = msgspec.structs.replace(model, weights_share=_share(kept["weights"]))
     if task.centers == "shared" and ready.serves:
         model = msgspec.structs.replace(model, share=_share(kept["centers"]))

@@ -146,7 +146,7 @@ def check_policy(policy: Policy, study: Study, own: str, called: str) -> None:
         ("counts", shown.counts, policy.counts),
         ("labels", shown.labels, policy.labels),
         ("centers", shown.centers, policy.centers),
-        *(("scales", told, policy.scales) for told in _told_of_scales(study)),
+        *(("scales", told, policy.scales) for told in filter(None, [study.scales])),
         *(("measures", told, policy.measures) for told in [shown.measures] * (len(study.clustering.choices) > 1)),
         *(("quality", told, policy.quality) for told in shown.quality),
         ("protocols", study.clustering.protocol, policy.protocols),
@@ -176,14 +176,6 @@ def check_policy(policy: Policy, study: Study, own: str, called: str) -> None:
                 raise PolicyError(
                     f"{called}: the rule `peers` does not list {one.name} (fingerprint {one.fingerprint})"
                 )
-
-
-def _told_of_scales(study: Study) -> list[str]:
-    """Whether scales are opened, where columns are standardised in secret."""
-    todo, shown = study.clustering, study.disclosures
-    if todo.scale != "standard" or todo.partition == "vertical":
-        return []
-    return [shown.scales if shown.centers == "revealed" else "secret"]
 
 
 def _name_protocol(protocol: str, allowed: Sequence[str] = WITH_HELPER) -> str:

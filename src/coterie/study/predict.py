@@ -21,7 +21,7 @@ from coterie.study.audit import Audit
 from coterie.study.drafts import folder_for
 from coterie.study.endings import declining
 from coterie.study.handshake import Agreed, greeting
-from coterie.study.home import AtHome, encode_study
+from coterie.study.home import AtHome, encode_study, study_stays_inside
 from coterie.study.ids import own_block
 from coterie.study.model import Model, kept_share, load_model
 from coterie.study.prepare import Orders, Ready, prepare, recognise
@@ -39,9 +39,7 @@ def predict_rows(orders: Orders, voice: Voice | None = None) -> Path:
     check_out(orders.out, known.hash, "predict")
     study = known.study
     shown, todo = study.disclosures, study.clustering
-    alone = shown.centers == "revealed" and todo.partition == "horizontal"
-    if todo.scale == "standard" and shown.scales == "secret":
-        alone = False
+    alone = shown.centers == "revealed" and todo.partition == "horizontal" and study.scales != "secret"
     with contextlib.nullcontext() if alone else declining(orders, known, voice):
         ready = prepare(orders, known)
     voice.note(f"the policy is {ready.policy_called}")
@@ -126,7 +124,8 @@ def _closed(model: Model) -> NDArray[np.bool_]:
 
 def _nearest(ready: Ready, own: Rows, model: Model) -> NDArray[np.int64]:
     """The closest known centre of each row, in the fixed point of the run; -1 where none is known."""
-    encoding, _ = encode_study(ready.study, 1, inside=model.weights is not None, wanted=model.fractional_bits)
+    inside = study_stays_inside(ready.study, model.least)
+    encoding, _ = encode_study(ready.study, 1, inside=inside, wanted=model.fractional_bits)
     rows = encoding.encode(own.values, range(encoding.columns))
     weights = None if model.weights is None else np.array(model.weights[0], np.int64)
     return nearest_open(rows, np.array(model.centers, np.int64), _closed(model), weights)
