@@ -74,9 +74,9 @@ def test_columns_show_weights_and_standard_deviations():
     found = grid_of_columns(several())
     assert list(found.head) == ["column", "from", "to", "counts for", "standard deviation"]
     assert [list(row) for row in found.rows] == [
-        ["iron", "0", "10", None, "2.5"],
-        ["zinc", "-1", "1", "0.25", "0.125"],
-        ["salt", "0", "1000", None, "too small for its range"],
+        ["iron", "0", "10", "1", "2.500"],
+        ["zinc", "-1", "1", "0.25", "0.1250"],
+        ["salt", "0", "1000", "1", "too small for its range"],
     ]
     assert set(found.numeric) == {1, 2, 3, 4}
     assert list(grid_of_columns(by_hand()).head) == ["column", "from", "to"]
@@ -166,8 +166,8 @@ def test_a_curve_has_a_point_for_each_number_and_marks_the_chosen():
 def test_measures_that_are_not_told():
     """Where clusters do not pass the output rules: the curve has a gap, and words say why; or there is no curve."""
     drawn = draw_measures(several(k_measures={2: 310.25, 3: math.nan, 4: math.nan}))
-    assert "310.2 for 2. Chosen: 2. That of 3 and 4 is not told: a cluster does not pass the output rules." in drawn.alt
-    assert drawn.caption.endswith("That of 3 and 4 is not told: a cluster does not pass the output rules.")
+    assert "310.2 for 2. Chosen: 2. It is not told for 3 and 4: a cluster does not pass the output rules." in drawn.alt
+    assert drawn.caption.endswith("It is not told for 3 and 4: a cluster does not pass the output rules.")
     assert picture(plots.curve({2: math.nan, 3: 1.0}, 2, "y"))
     none = several(k_measures={2: math.nan, 3: math.nan}, inertia=None, calinski_harabasz=None)
     assert "What numbers of clusters come to is not told" in words_of(none)
@@ -198,12 +198,12 @@ def test_the_word_stays_inside_the_picture(chosen):
 
 def test_clusters_say_what_they_were_chosen_from():
     parts = show_clusters(several(), None, None, "own rows")
-    assert words_of(several()).startswith("2 clusters were chosen, of 2, 3, 4.")
+    assert words_of(several()).startswith("2 clusters were chosen, of 2, 3 or 4.")
     assert [type(part) for part in parts[:2]] == [Paragraph, Image]
     secret = several(k_measures={}, options={**SEVERAL, "measures": "secret"})
     shown = [part for part in show_clusters(secret, None, None, "own rows") if isinstance(part, Image)]
     assert not any("number of clusters" in image.alt for image in shown)
-    assert words_of(secret).startswith("2 clusters were chosen, of 2, 3, 4.")
+    assert words_of(secret).startswith("2 clusters were chosen, of 2, 3 or 4.")
 
 
 def test_promises_are_those_of_the_run():
@@ -259,7 +259,8 @@ def test_new_options_have_meanings(option, value):
 
 def test_quality_in_words():
     said = words_of(several(inertia=12.5, silhouette=0.625, calinski_harabasz=310.25))
-    assert "The inertia is 12.500" in said or "The inertia is 12.5" in said
+    assert "The inertia, in standardised columns, is 12.5" in said
+    assert "The inertia is 12.5" in words_of(by_hand())
     assert "The mean silhouette is 0.62: 1 where rows lie on their centres, 0 where another is as close." in said
     assert "The Calinski-Harabasz index is 310.2" in said
     none = words_of(several(inertia=None, silhouette=None, calinski_harabasz=None))

@@ -6,7 +6,7 @@ import math
 
 from coterie.report.blocks import Block, Code, Grid, Pairs, Paragraph, Tiles
 from coterie.report.facts import ColumnFacts, Facts
-from coterie.report.formats import format_count, join_names, pluralise, spell_number
+from coterie.report.formats import format_count, format_value, join_names, pluralise, spell_number
 from coterie.report.glossary import explain_option
 
 __all__ = ["MOST_COLUMNS", "show_agreement"]
@@ -63,7 +63,7 @@ def _list_columns(facts: Facts) -> Grid:
     rows: list[list[object]] = [[column.name, *map(_end, (column.low, column.high))] for column in shown]
     more: dict[str, list[str | None]] = {
         "centres rounded to": [f"{c.step:.3g}" if c.step else None for c in shown],
-        "counts for": [f"{c.weight:.3g}" if c.weight != 1 else None for c in shown],
+        "counts for": [f"{c.weight:.3g}" if any(one.weight != 1 for one in facts.columns) else None for c in shown],
         "standard deviation": [_spread(c) for c in shown],
         "held by": [c.holder for c in shown],
     }
@@ -104,7 +104,7 @@ def _spread(column: ColumnFacts) -> str | None:
         return "too small for its range"
     if column.deviation is None:
         return None
-    return f"{column.deviation:.4g}" if column.deviation else "none seen"
+    return format_value(column.deviation, column.deviation) if column.deviation else "none seen"
 
 
 def _describe_others(facts: Facts) -> str:

@@ -69,7 +69,8 @@ def _list_clusters(facts: Facts) -> Iterator[Block]:
 def _about_clusters(facts: Facts) -> str:
     said = []
     if facts.options.get("chosen"):
-        said.append(f"{facts.k} clusters were chosen, of {facts.options['chosen']}.")
+        *tried, most = facts.options["chosen"].split(", ")
+        said.append(f"{facts.k} clusters were chosen, of {', '.join(tried)} or {most}.")
     if facts.sizes is None:
         said.append("The sizes of the clusters were not disclosed; own rows are those of this party.")
     if facts.centers is None:
@@ -81,7 +82,9 @@ def _about_clusters(facts: Facts) -> str:
     if facts.least > 1:
         said.append(_about_closed(facts))
     if facts.inertia is not None:
-        said.append(f"The inertia is {format_value(facts.inertia, facts.inertia / 100)}.")
+        units = {"standard": ", in standardised columns,", "bounds": ", in scaled columns,"}
+        of_what = units.get(facts.options["scale"], "")
+        said.append(f"The inertia{of_what} is {format_value(facts.inertia, facts.inertia / 100)}.")
     if facts.silhouette is not None:
         said.append(
             f"The mean silhouette is {facts.silhouette:.2f}: 1 where rows lie on their centres, 0 where another "

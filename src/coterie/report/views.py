@@ -43,7 +43,7 @@ def draw_measures(facts: Facts) -> Image:
     name, reading = READING[facts.options["choose"]]
     told = {k: value for k, value in facts.k_measures.items() if not math.isnan(value)}
     closed = [str(k) for k in facts.k_measures if k not in told]
-    untold = f" That of {join_names(closed)} is not told: a cluster does not pass the output rules." if closed else ""
+    untold = f" It is not told for {join_names(closed)}: a cluster does not pass the output rules." if closed else ""
     return Image(
         picture(plots.curve(facts.k_measures, facts.k, name)),
         f"The {name} over the number of clusters: {describe_measures(told)}. Chosen: {facts.k}.{untold}",
