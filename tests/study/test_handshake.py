@@ -210,13 +210,13 @@ def test_another_purpose(studies):
 
 
 def test_different_models(studies):
-    model = {"model": "ab" * 16, "fractional_bits": 16}
+    model = {"model": "ab" * 16, "fractional_bits": 16, "clusters": 3}
     study = studies["columns"]
     fine = Table(study, "predict", (0, 5, 5, 5), more=dict.fromkeys((1, 2, 3), model)).agree()
     assert {one.task.seeds for one in fine} == {()}
     assert all(one == fine[0] for one in fine)
     assert fine[0].task.encoding.f == 16
-    for change in ({"model": "cd" * 16}, {"fractional_bits": 15}):
+    for change in ({"model": "cd" * 16}, {"fractional_bits": 15}, {"clusters": 4}):
         more = {1: model, 2: model, 3: {**model, **change}}
         for error in Table(study, "predict", (0, 5, 5, 5), more=more).agree():
             assert isinstance(error, StudyError)

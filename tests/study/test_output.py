@@ -12,7 +12,7 @@ from coterie.errors import ProtocolError
 from coterie.runtime.oracle import run_oracle
 from coterie.study import handshake
 from coterie.study.handshake import greeting
-from tests.clustering.test_output_rules import OUTLIER, duplicate_heavy, planted_rows
+from tests.clustering.test_output_rules import OUTLIER, STOP_AT_ONCE, duplicate_heavy, planted_rows
 from tests.study.walk import BRIEF, Cast
 
 NO_PICTURES = pytest.mark.usefixtures("no_pictures")
@@ -60,7 +60,7 @@ def lured(monkeypatch, cast: Cast, seed: int) -> tuple[list[np.ndarray], Outcome
     """Data of which the final labelling alone would let a centre of too few rows pass, and what is to come out."""
     x = duplicate_heavy(seed)
     blocks = [x[:150], x[150:]]
-    agree(cast, 8, "0:0.04", seed)
+    agree(cast, 8, "0:0.04", seed, "--tol", STOP_AT_ONCE, "--scale", "none")
     give(cast, blocks)
     task = task_of(cast, blocks)
     honest = opening.small_clusters

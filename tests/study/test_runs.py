@@ -27,7 +27,7 @@ RANDOM = np.random.RandomState(1)
 FEW = np.concatenate([RANDOM.normal(c, 0.1, (s, 2)) for c, s in zip(CORNERS, SIZES, strict=True)])
 FEW = FEW[RANDOM.permutation(sum(SIZES))]
 FEW_SEED = 135
-FEW_ROWS = ("--init", "random", "--seed", FEW_SEED)
+FEW_ROWS = ("--init", "random", "--seed", FEW_SEED, "--scale", "none")
 IDS = np.array([f"{i:04d}" for i in range(len(X))])
 BY_COLUMNS = ("--partition", "vertical", "--holds", "alice=x,bob=y", "--id", "id")
 

@@ -105,7 +105,7 @@ def expected(cast: Cast, folder: str = "results", least: int = LEAST) -> tuple[T
     parts = np.array_split(X, len(cast.parties)) if by_rows else [X] * len(cast.parties)
     said = {name: greeting(study, "fit", len(rows), least) for name, rows in zip(cast.parties, parts, strict=True)}
     (run,) = {cast.document(name, "manifest.json", folder)["run"] for name in cast.names}
-    task = msgspec.structs.replace(_task(study, "fit", said), seeds=_seeds(study, run))
+    task = cast.with_homes(msgspec.structs.replace(_task(study, "fit", said), seeds=_seeds(study, run)), folder)
     return task, run_oracle(task, task.encoding.encode(X, range(5)))
 
 

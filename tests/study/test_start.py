@@ -48,16 +48,20 @@ def run_of(cast: Cast, folder: str = "results") -> str:
     return run
 
 
-def expected(study: Any, run: str, x: np.ndarray, least: int) -> tuple[Task, Outcome, list[list[int]]]:
+def expected(
+    cast: Cast, run: str, x: np.ndarray, least: int, folder: str = "results"
+) -> tuple[Task, Outcome, list[list[int]]]:
     """The oracle's outcome from the numbers of a run, and the rows that they draw."""
+    study = cast.study
     by_rows, parties = study.clustering.partition == "horizontal", study.roles.owners
     parts = np.array_split(x, len(parties)) if by_rows else [x] * len(parties)
     said = {name: greeting(study, "fit", len(rows), least) for name, rows in zip(parties, parts, strict=True)}
-    task = msgspec.structs.replace(_task(study, "fit", said), seeds=_seeds(study, run))
+    task = cast.with_homes(msgspec.structs.replace(_task(study, "fit", said), seeds=_seeds(study, run)), folder)
     table = task.encoding.encode(x, range(2))
     layout, k = Sampling.of(task.problem), task.clusters
-    drawn = [plus_plus(layout, table, *public_draws(seed, len(x), k)) for seed in task.seeds]
-    return task, run_oracle(task, table), drawn
+    outcome = run_oracle(task, table)
+    drawn = [plus_plus(layout, table, *public_draws(seed, len(x), k), outcome.scales) for seed in task.seeds]
+    return task, outcome, drawn
 
 
 def labels_of(cast: Cast, folder: str = "results") -> list[int]:
@@ -72,7 +76,7 @@ def labels_of(cast: Cast, folder: str = "results") -> list[int]:
 def check_results(cast: Cast, folder: str = "results") -> list[list[int]]:
     """Bit for bit the oracle's. Returns the rows that were drawn."""
     revealed = cast.study.disclosures.labels == "revealed"
-    task, oracle, drawn = expected(cast.study, run_of(cast, folder), X, 1 if revealed else 10)
+    task, oracle, drawn = expected(cast, run_of(cast, folder), X, 1 if revealed else 10, folder)
     assert labels_of(cast, folder) == oracle.labels.tolist()
     for rank, name in enumerate(cast.parties, start=1):
         model = cast.document(name, "model.json", folder)
@@ -192,7 +196,7 @@ def test_a_restart_draws_other_rows(cast):
     begun, again = (e["run"] for e in cast.audit("alice") if e["event"] == "agreed")
     assert again == run_of(cast) != begun
     assert not set(_seeds(cast.study, begun)) & set(_seeds(cast.study, again))
-    assert check_results(cast) != expected(cast.study, begun, X, 10)[2]
+    assert check_results(cast) != expected(cast, begun, X, 10)[2]
 
 
 def test_results_once_more_are_of_the_same_rows(cast):
@@ -221,7 +225,7 @@ def test_killed_while_rows_are_drawn(tmp_path, role, count):
         for name in stage.names:
             runs = [e["run"] for e in stage.audit(name) if e["event"] == "agreed"]
             assert len(set(runs)) == (1 if count == 5 else 2)
-        _, oracle, _ = expected(stage.study, run_of(stage, "results"), stage.points(), 10)
+        _, oracle, _ = expected(stage, run_of(stage, "results"), stage.points(), 10)
         assert labels_of(stage, "results") == oracle.labels.tolist()
         assert stage.document("alice", "model.json")["centers"] == oracle.centers.tolist()
 

@@ -45,7 +45,7 @@ def check_what_was_disclosed(cast: Cast, *more: str) -> None:
     entries = [msgspec.json.decode(line) for line in logs.pop().splitlines()]
     assert {entry["what"] for entry in entries if entry["iteration"]} == {"stop bit"}
     assert {entry["what"] for entry in entries if not entry["iteration"]} == {
-        "labels", "centers", "inertia", "suppression bits", *more,
+        "labels", "centers", "inertia", "scatter", "silhouette", "suppression bits", *more,
     }  # fmt: skip
     for name in cast.names:
         recorded = cast.entry(name, "results")["disclosures"]

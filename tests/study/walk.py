@@ -33,6 +33,7 @@ import numpy as np
 import tomli_w
 
 from coterie.cli.app import main
+from coterie.clustering import Task, at_home
 from coterie.study.agreement import Study
 from coterie.study.audit import verify_audit
 from coterie.study.predict import predict_rows
@@ -362,6 +363,17 @@ class Cast:
     def document(self, name: str, file: str, folder: str = "results") -> dict[str, Any]:
         """A JSON file of the results."""
         return msgspec.json.decode(self.at(name, folder, file).read_bytes())
+
+    def with_homes(self, task: Task, folder: str = "results") -> Task:
+        """The task, with the columns that parties have standardised at home as their models have them."""
+        study = self.study
+        if study.clustering.scale != "standard" or study.clustering.partition != "vertical":
+            return task
+        for rank, name in zip(study.world().owners, self.parties, strict=True):
+            model = self.document(name, "model.json", folder)
+            home = at_home(task.encoding, study.own_columns(rank), model["means"], model["deviations"])
+            task = msgspec.structs.replace(task, encoding=home)
+        return task
 
     def audit(self, name: str) -> list[dict[str, Any]]:
         """The entries of the audit log, verified."""
