@@ -16,6 +16,7 @@ from coterie.protocols.blocks import STEPS, Labels, Resident, Table, block_step,
 from coterie.protocols.interface import Holding, Ints, RowSets
 from coterie.protocols.measures import Measures
 from coterie.protocols.numerics import QUOTIENT_BITS, reciprocals
+from coterie.protocols.sampling import Sampling
 from coterie.protocols.scaling import weighed_scores
 from coterie.sharing import Secret, Shared, concatenate, shared, stack, total
 from coterie.transport import metered
@@ -48,8 +49,11 @@ class Family(Measures):
     def table(self, own: Ints | None, holding: Holding) -> Table:
         """The data (n, d): each owner passes its own cells, zero elsewhere."""
         table = Table((holding.n, holding.d), cut(holding.n, self.problem.block_rows))
+        sampling = Sampling.of(self.problem)
         for block in table.blocks:
             block.held["own"] = None if own is None else own[block.rows]
+            if len(block.rows):
+                block.groups = sampling.count_groups(block.rows)  # of one kind from the start to the end
         self.on_blocks(enter_rows, table.blocks, holding.d)()
         return table
 
