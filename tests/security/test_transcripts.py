@@ -168,7 +168,8 @@ PLANTS = [
     (no_data_mask, "onetime", "vertical, labels revealed", {1, 2}, r"byte that the data decide: part \d+ .frame P3"),
     (no_label_mask, "onetime", "horizontal, as it is", {1, 2}, r"byte that the data decide: part \d+ .opening"),
     (stream_read_twice, "onetime", "horizontal, as it is", {1, 2}, "mask that serves twice: .*frame P3"),
-    (one_mask_for_two_signs, "onetime", "mixed, counts revealed", {1, 2}, "mask that serves twice: .*opening"),
+    # where blocks of comparisons are filled up with zeros, the mask of all of them stands there as it is
+    (one_mask_for_two_signs, "onetime", "mixed, counts revealed", {1, 2}, "(serves twice|data decide): .*opening"),
     (stream_read_twice, "securenn", "vertical, labels revealed", {1, 2}, "mask that serves twice"),
     (letters_to_the_helper, "onetime", "horizontal, as it is", {0}, "posted a letter of 8 bytes to P0"),
     (bit_to_the_helper, "onetime", "horizontal, as it is", {0}, r"byte that the data decide: part \d+ .note P1 to P0"),
