@@ -112,7 +112,7 @@ def tallies(name: str, material: Path, state: State, until: float, processes: in
             yield run_part(part)
         return
     spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, spawn, set_up, (name, material)) as pool:
+    with ProcessPoolExecutor(processes, spawn, set_up_process, (name, material)) as pool:
         waiting: list[Future[Part]] = [pool.submit(run_part, part) for part in islice(parts, 2 * processes)]
         while waiting:
             yield waiting.pop(0).result()
@@ -125,9 +125,14 @@ _campaign: Campaign
 
 def set_up(name: str, material: Path) -> None:
     global _campaign
-    os.nice(max(0, 10 - os.nice(0)))
     os.umask(0o022)
     _campaign = CAMPAIGNS[name](material, SEED)
+
+
+def set_up_process(name: str, material: Path) -> None:
+    """In a process of its own, which lets others go first."""
+    os.nice(max(0, 10 - os.nice(0)))
+    set_up(name, material)
 
 
 def run_part(numbers: range) -> Part:
