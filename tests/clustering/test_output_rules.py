@@ -286,7 +286,7 @@ def test_the_inertia_is_opened_in_steps():
     task = msgspec.structs.replace(task, grid=grid_of(task.encoding, {"c0": 1.0, "c1": 1.0}, M))
     rounded = run_oracle(task, table).inertia
     of_grid = 200 * 2 * (2.0 ** task.grid[0] / 2**task.encoding.f) ** 2 / 4
-    step = M * (task.encoding.half.astype(float) ** 2).sum() / 8 / 4**task.encoding.f
+    step = M * (task.encoding.half.astype(float) ** 2).sum() / 32 / 4**task.encoding.f
     assert of_grid < step, "rows that change their cluster matter more than the grid"
     assert rounded % (2.0 ** np.floor(np.log2(step))) == 0
     assert abs(rounded - exact) < step

@@ -134,8 +134,8 @@ def test_sizes_stay_secret_where_centres_are_rounded(opened, sizes):
     blocks = [rows[: n // 2], rows[n // 2 :]]
     rounded = SecureKMeans(2, scale="standard", resolution={"x0": 1.0, "x1": 1.0}, **RULED).fit_parties(blocks)
     found = possible_sizes(rounded, opened, n)
-    assert set(found) & set(sizes)
-    assert len(found) >= 10
+    assert min(abs(found - sizes[j]).min() for j in (0, 1)) <= 10, "the attack is about right"
+    assert len(found) >= RULED["least_cluster_size"] // 2
     opened.clear()
     exact = SecureKMeans(2, scale="standard", **RULED).fit_parties(blocks)
     assert len(possible_sizes(exact, opened, n)) < len(found), "which is why resolutions are to be named"

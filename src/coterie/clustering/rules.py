@@ -182,26 +182,26 @@ def round_to_grid(family: Family, grid: tuple[int, ...], centers: Shared) -> Sha
 
 def inertia_shift(problem: Problem, grid: tuple[int, ...], least: int = 1) -> int:
     """The inertia is opened in multiples of 2^this. Where centres are rounded, that is about what one step of their
-    grid changes, and no less than what as many rows as the least size change by going to another cluster: inertia,
+    grid changes, and no less than what half as many rows as the least size change by going to another cluster: inertia,
     scatter and centres together would tell the sizes. (Rows lie in about half of their range, and centres apart by
     a few standard deviations.)"""
     shift = problem.objective_shift
     if grid:
         step = problem.rows * sum(4**s for s in grid if s) // 4
-        step = max(step, least * sum(h * h for h in problem.half) // 8)
+        step = max(step, least * sum(h * h for h in problem.half) // 32)
         shift = max(shift, min(step.bit_length() - 1, MOST_INERTIA_SHIFT))
     return shift
 
 
 def weighted_inertia_shift(problem: Problem, shift: int, grid: tuple[int, ...], least: int) -> int:
     """As `inertia_shift`, where columns are standardised, on top of `shift`: of the most that the scatter can be, so
-    many bits are opened; and where centres are rounded, multiples of two standard deviations squared in every column,
-    times the least size."""
+    many bits are opened; and where centres are rounded, multiples of about the least size times half a standard
+    deviation squared in every column."""
     assert problem.metric is not None
     scale = problem.metric.scale(problem.rows, max(problem.half))
     bits = scale + problem.columns.bit_length() - INERTIA_BITS
     if grid:
-        bits = max(bits, scale + (2 * least * problem.columns).bit_length() - problem.rows.bit_length())
+        bits = max(bits, scale + (least * problem.columns).bit_length() - 1 - problem.rows.bit_length())
     return min(max(0, bits - shift), MOST_INERTIA_SHIFT)
 
 

@@ -84,19 +84,25 @@ def _about_clusters(facts: Facts) -> str:
     if facts.inertia is not None:
         units = {"standard": ", in standardised columns,", "bounds": ", in scaled columns,"}
         of_what = units.get(facts.options["scale"], "")
-        said.append(f"The inertia{of_what} is {format_value(facts.inertia, facts.inertia / 100)}.")
+        said.append(f"The inertia{of_what} is {_told(facts, facts.inertia)}.")
     if facts.silhouette is not None:
         said.append(
             f"The mean silhouette is {facts.silhouette:.2f}: 1 where rows lie on their centres, 0 where another "
             "is as close."
         )
     if facts.calinski_harabasz is not None:
-        index = format_value(facts.calinski_harabasz, facts.calinski_harabasz / 100)
         said.append(
-            f"The Calinski-Harabasz index is {index}: the larger, the further clusters lie apart for their width. It "
-            "compares numbers of clusters of the same rows."
+            f"The Calinski-Harabasz index is {_told(facts, facts.calinski_harabasz)}: the larger, the further clusters "
+            "lie apart for their width. It compares numbers of clusters of the same rows."
         )
     return " ".join(said)
+
+
+def _told(facts: Facts, value: float) -> str:
+    """A number on quality, as precisely as it is known: where centres are rounded, inertias are, too, and coarsely."""
+    if facts.least > 1 and any(column.step for column in facts.columns):
+        return f"about {float(f'{value:.2g}'):,g}"
+    return format_value(value, value / 100)
 
 
 def _about_closed(facts: Facts) -> str:
