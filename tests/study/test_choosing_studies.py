@@ -117,7 +117,8 @@ def test_the_number_that_is_right_is_chosen(cast, facts):
     assert max(told, key=told.__getitem__) == GROUPS
 
 
-@pytest.mark.parametrize("choose", quick(["calinski-harabasz", "silhouette"], "calinski-harabasz"))
+@pytest.mark.slow
+@pytest.mark.parametrize("choose", ["calinski-harabasz", "silhouette"])
 def test_told_or_not_the_same_is_chosen(tmp_path, facts, choose):
     """From public rows, so that all runs are alike; and as the estimator has it."""
     found = []
@@ -251,6 +252,7 @@ def _opened(cast: Cast) -> set[str]:
     return {entry["what"] for entry in cast.audit("alice") if entry["event"] == "opening"}
 
 
+@pytest.mark.slow
 def test_broken_off_again_and_again(cast, facts):
     """Every attempt gets one checkpoint further, and the last one opens what none before has."""
     agree(cast, *LONG)

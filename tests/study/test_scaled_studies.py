@@ -207,6 +207,7 @@ def test_from_the_same_rows_as_scikit_learn(cast, facts):
     np.testing.assert_array_equal(oracle.labels, KMeans(GROUPS, init=start, n_init=1).fit(z).labels_)
 
 
+@pytest.mark.slow
 def test_real_processes(cast):
     agree(cast, *K, *SECRET)
     cast.program = BRIEF
