@@ -31,6 +31,7 @@ def file(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_a_simulation_that_chooses(file, tmp_path, capsys):
     """From file to pages: standardised, two to four clusters."""
     out = tmp_path / "out"

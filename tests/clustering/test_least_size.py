@@ -130,7 +130,7 @@ def test_the_least_size_itself_is_enough(protocol, least, suppressed):
         np.testing.assert_array_equal(out.centers, oracle.centers)
 
 
-@pytest.mark.parametrize("protocol", FAMILIES)
+@pytest.mark.parametrize("protocol", ["onetime", pytest.param("securenn", marks=pytest.mark.slow)])
 def test_more_clusters_than_a_word_holds(protocol):
     x = np.repeat(RANDOM.uniform(0, 8, (70, 2)), 2, axis=0)[:-1]
     _, outcomes, oracle, _ = fitted("horizontal", 2, 2, protocol, x=x, init=x[::2])

@@ -47,21 +47,21 @@ def check(family: str, case: str, coalition: set[int], seeds: int = SEEDS) -> No
     check_transcripts(study_of(family, case), coalition, seeds)
 
 
-#: One of each partition and option, and of each coalition.
+#: One of each partition and option, and of each coalition; those that take long among the slow tests.
 QUICK = [
     ("onetime", "horizontal, as it is", {1, 2}),
     ("onetime", "vertical, labels revealed", {2, 3}),
     ("onetime", "mixed, counts revealed", {1, 3}),
     ("onetime", "vertical, centers shared", {1, 2}),
-    ("onetime", "vertical, n_init 2", {2, 3}),
     ("onetime", "horizontal, as it is", {1}),
     ("onetime", "horizontal, as it is", {0}),
-    ("onetime", "horizontal, output rules", {1, 2}),
     ("onetime", "mixed, output rules, some closed", {1, 3}),
-    ("securenn", "horizontal, output rules, some closed", {0}),
     ("securenn", "mixed, counts revealed", {1, 3}),
     ("securenn", "vertical, labels revealed", {1, 2}),
     ("securenn", "vertical, labels revealed", {0}),
+    pytest.param("onetime", "vertical, n_init 2", {2, 3}, marks=pytest.mark.slow),
+    pytest.param("onetime", "horizontal, output rules", {1, 2}, marks=pytest.mark.slow),
+    pytest.param("securenn", "horizontal, output rules, some closed", {0}, marks=pytest.mark.slow),
 ]
 
 
