@@ -273,7 +273,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         if whole.counts is not None:
             self.counts_ = whole.counts
         if whole.start_rows:
-            self.init_rows_ = np.array(whole.start_rows[0] if task.restarts == 1 else whole.start_rows)
+            self.init_rows_ = np.array(whole.start_rows[0] if len(whole.start_rows) == 1 else whole.start_rows)
         opened = self.n_clusters_ - int(self._closed.sum())
         told = (whole.inertia, whole.silhouette, whole.calinski_harabasz(task.layout.n, opened))
         self.inertia_, self.silhouette_, self.calinski_harabasz_ = (math.nan if v is None else v for v in told)
@@ -366,7 +366,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         check_is_fitted(self)
         if not hasattr(self, "cluster_centers_"):
             raise InputError('the centres are shared (centers="shared"); use predict_parties')
-        if self._metric is not None and self._weights is None:
+        if self._metric is not None and self._weights is None and not self._closed.all():
             raise InputError('the scales are secret (scales="secret"); use predict_parties')
         x: Floats = validate_data(self, X, dtype=np.float64, reset=False)
         return x

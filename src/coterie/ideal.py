@@ -12,8 +12,10 @@ from typing import Any, Literal
 
 import msgspec
 
-__all__ = ["ITEMS", "WHAT", "Groups", "Item", "Learnt", "Roles", "Terms", "learnt"]
+__all__ = ["ITEMS", "MOST_CHOICES", "WHAT", "Groups", "Item", "Learnt", "Roles", "Terms", "learnt"]
 
+#: The most numbers of clusters to choose from in one run: each tells something.
+MOST_CHOICES = 100
 When = Literal["before", "start", "iteration", "end"]
 Role = Literal["owners", "servers", "dealer", "network"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -25,6 +25,7 @@ from coterie.clustering import (
 )
 from coterie.data import Blocks
 from coterie.errors import InputError
+from coterie.ideal import MOST_CHOICES
 from coterie.planning import check_plan, planned
 from coterie.protocols import FAMILIES, Ints
 from coterie.ring import FixedPoint, widen
@@ -169,6 +170,11 @@ def check_choices(wanted: Any) -> tuple[int, ...]:
     """The numbers of clusters to try, in order: one, or several to choose from."""
     if isinstance(wanted, str) or not isinstance(wanted, Iterable):
         return (check_whole_number("n_clusters", wanted, 1),)
+    if not isinstance(wanted, Sized) or len(wanted) > MOST_CHOICES:
+        raise InputError(
+            f"n_clusters must be a whole number, or a range, list or tuple of at most {MOST_CHOICES} to choose from, "
+            f"not {wanted!r}"
+        )
     found = sorted({check_whole_number("n_clusters", one, 2) for one in wanted})
     if len(found) < 2:
         raise InputError(f"n_clusters must be a whole number, or at least two to choose from, not {wanted!r}")

@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from coterie import SecureKMeans
 from coterie.clustering import QUALITY, Outcome, Point, Watch, fit, put_together
 from coterie.data import split
+from coterie.errors import InputError
 from coterie.protocols import FAMILIES
 from coterie.runtime.oracle import run_oracle
 from coterie.runtime.threads import run_threads
@@ -342,3 +343,14 @@ def test_a_fit_that_is_taken_up_again_anywhere_ends_alike(protocol, name):
         np.testing.assert_array_equal(again.centers, whole.centers)
         for field in ("chosen", "k_measures", "n_iter", "inertia", "silhouette", "scatter"):
             assert getattr(again, field) == getattr(whole, field), field
+
+
+@pytest.mark.parametrize("wanted", [range(2, 10**9), (k for k in (2, 3))], ids=["too many", "a generator"])
+def test_numbers_of_clusters_that_cannot_be_tried(wanted):
+    with pytest.raises(InputError, match="n_clusters must be a whole number, or a range, list or tuple of at most 100"):
+        SecureKMeans(wanted).fit(X)
+
+
+def test_one_start_of_the_chosen_number_has_one_row_for_each_cluster():
+    model = SecureKMeans((2, 3), init="random", random_state=0).fit(X)
+    assert model.init_rows_.shape == (model.n_clusters_,)

@@ -64,6 +64,7 @@ def test_nothing_is_told_of_how_good_clusters_are_if_all_are_closed(opened):
     assert model.suppressed_.all()
     for what in ("inertia", "scatter", "silhouette", "scales", "capped columns"):
         assert all((np.asarray(one) == 0).all() for one in opened[what]), what
+    assert (model.predict(others) == -1).all(), "although no scales are known"
 
 
 def test_numbers_of_clusters_that_cannot_all_be_open():

@@ -9,7 +9,9 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import pytest
 
+from coterie.randomness import Streams
 from coterie.ring import Array, FixedPoint
 from coterie.runtime.job import Job, do
 from coterie.runtime.threads import run_threads
@@ -191,3 +193,14 @@ def check_no_frame_is_sent_twice(study: OneTimeStudy, data: Array) -> None:
         sent = Counter((frame.receiver, frame.array.tobytes()) for frame in recording.sent if frame.array.nbytes >= 16)
         assert sent
         assert max(sent.values()) == 1, "a frame was sent twice"
+
+
+def repeat_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: the iteration is not part of the address of what is dealt."""
+
+    def begin(self: Streams, phase: int) -> None:
+        self._steps.clear()
+        self._runs.clear()
+        self._blocks = 0
+
+    monkeypatch.setattr(Streams, "begin", begin)

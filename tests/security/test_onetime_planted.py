@@ -24,6 +24,7 @@ from tests.security.onetime_fits import (
     check_labels_reach_holders_only,
     check_no_frame_is_sent_twice,
     fitted,
+    repeat_addresses,
 )
 from tests.security.onetime_primitives import (
     ALL_PAIRS,
@@ -225,13 +226,7 @@ def test_one_data_mask_for_two_blocks_is_caught(monkeypatch):
 @pytest.mark.parametrize("study", RESTLESS.values(), ids=RESTLESS)
 def test_iterations_that_repeat_addresses_are_caught(monkeypatch, study):
     """Steps start from zero in every iteration, so the iteration must be part of the address."""
-
-    def begin(self: Streams, phase: int) -> None:
-        self._steps.clear()
-        self._runs.clear()
-        self._blocks = 0
-
-    monkeypatch.setattr(Streams, "begin", begin)
+    repeat_addresses(monkeypatch)
     with pytest.raises(AssertionError, match="sent twice"):
         check_no_frame_is_sent_twice(study, blobs(study))
 

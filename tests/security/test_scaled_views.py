@@ -18,7 +18,7 @@ from coterie.randomness import Dealt, Streams
 from coterie.ring import Array
 from tests.ideal_logs import ideal_log, let_anything_be_opened
 from tests.security.fits import disclosed
-from tests.security.onetime_fits import check_no_frame_is_sent_twice, check_no_letters
+from tests.security.onetime_fits import check_no_frame_is_sent_twice, check_no_letters, repeat_addresses
 from tests.security.onetime_primitives import MANY, Primitive, assert_random_bytes, check_view, outside, raw
 from tests.security.primitives import check_sizes
 from tests.security.scaled_fits import (
@@ -190,12 +190,7 @@ def test_no_frame_is_sent_twice(study):
 
 @pytest.mark.parametrize("study", RESTLESS.values(), ids=RESTLESS)
 def test_iterations_that_repeat_addresses_are_caught(monkeypatch, study):
-    def begin(self: Streams, phase: int) -> None:
-        self._steps.clear()
-        self._runs.clear()
-        self._blocks = 0
-
-    monkeypatch.setattr(Streams, "begin", begin)
+    repeat_addresses(monkeypatch)
     with pytest.raises(AssertionError, match="sent twice"):
         check_no_frame_is_sent_twice(study, blobs(study))
 

@@ -14,7 +14,6 @@ from coterie import SecureKMeans
 from coterie.errors import Interrupted, StudyError
 from coterie.study import openings
 from coterie.study.predict import predict_rows
-from coterie.study.voice import Voice
 from tests.study.hooks import Hook, Stage
 from tests.study.scaled import (
     COLUMNS,
@@ -31,7 +30,7 @@ from tests.study.scaled import (
     quick,
     run_of,
 )
-from tests.study.walk import BRIEF, Cast, coterie
+from tests.study.walk import BRIEF, Cast, Stopping, coterie
 
 SEVERAL = ("--clusters", "2:4")
 SECRET = ("--measures", "secret")
@@ -203,18 +202,6 @@ LONG = (*SEVERAL, "--n-init", 2, "--tol", 0, "--max-iter", 2)
 CHECKPOINTS = 3 * 2
 
 
-class Stopping(Voice):
-    """Breaks off after so many checkpoints."""
-
-    def __init__(self, after: int) -> None:
-        self.left = after
-
-    def iterated(self, start: int, iteration: int, most: int, sent: int) -> None:
-        self.left -= 1
-        if not self.left:
-            raise Interrupted("stopped by a test")
-
-
 def resumes(cast: Cast, facts: dict[str, Any], before: str) -> None:
     """The same run, with what the oracle makes of its numbers."""
     cast.run()
@@ -339,6 +326,7 @@ def test_a_model_of_a_number_that_was_not_tried(cast, facts):
     [
         (("--clusters", "6:2"), "--clusters 6:2"),
         (("--clusters", "5:5"), "--clusters 5:5"),
+        (("--clusters", "2:1000000000"), "choose from at most 100 numbers"),
         (("--clusters", "1:3"), "--clusters 1:3"),
         (("--clusters", "2:"), "--clusters '2:'"),
         (("--clusters", "2:3:4"), "--clusters '2:3:4'"),
@@ -394,7 +382,7 @@ def test_a_policy_that_forbids_it(cast, rules, words):
 
 def test_more_clusters_than_rows(cast):
     cast.policies(**OPEN)
-    agree(cast, "--clusters", f"2:{len(X) + 1}")
+    agree(cast, "--clusters", f"{len(X) - 5}:{len(X) + 1}")
     for error in cast.take_part().values():
         assert isinstance(error, StudyError)
         assert f"there are {len(X)} rows in all, fewer than the {len(X) + 1} clusters" in str(error)

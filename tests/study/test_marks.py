@@ -13,25 +13,12 @@ from coterie.study import run
 from coterie.study.agreement import study_hash
 from coterie.study.audit import verify_audit
 from coterie.study.checkpoint import Checkpoints
-from coterie.study.voice import Voice
-from tests.study.walk import SMALL, Cast
+from tests.study.walk import SMALL, Cast, Stopping
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
 #: Of a start in a corner of nothing: some ten iterations.
 POINTS = np.random.default_rng(4).uniform(-10, 10, (120, 2))
-
-
-class Stopping(Voice):
-    """Is told to stop after so many iterations, counted over all starts."""
-
-    def __init__(self, after: int) -> None:
-        self.left = after
-
-    def iterated(self, start: int, iteration: int, most: int, sent: int) -> None:
-        self.left -= 1
-        if not self.left:
-            raise Interrupted("stopped by a test")
 
 
 def begin(cast: Cast, *options: object) -> None:

@@ -34,6 +34,7 @@ import tomli_w
 
 from coterie.cli.app import main
 from coterie.clustering import Task, at_home
+from coterie.errors import Interrupted
 from coterie.study.agreement import Study
 from coterie.study.audit import verify_audit
 from coterie.study.predict import predict_rows
@@ -42,7 +43,7 @@ from coterie.study.run import run_study
 from coterie.study.study_file import load_study
 from coterie.study.voice import Voice
 
-__all__ = ["BRIEF", "SMALL", "Cast", "Said", "coterie", "free_addresses", "read_parquet", "wait_until"]
+__all__ = ["BRIEF", "SMALL", "Cast", "Said", "Stopping", "coterie", "free_addresses", "read_parquet", "wait_until"]
 
 #: For `Cast.program`: the command line as it is, but with a report that takes no time to draw.
 BRIEF = (
@@ -387,3 +388,15 @@ class Cast:
         """What happened, in order; openings count once in a row."""
         found = [entry["event"] for entry in self.audit(name)]
         return [event for i, event in enumerate(found) if event != "opening" or found[i - 1] != "opening"]
+
+
+class Stopping(Voice):
+    """Breaks off after so many iterations, counted over all starts; each of them keeps a checkpoint."""
+
+    def __init__(self, after: int) -> None:
+        self.left = after
+
+    def iterated(self, start: int, iteration: int, most: int, sent: int) -> None:
+        self.left -= 1
+        if not self.left:
+            raise Interrupted("stopped by a test")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from coterie.errors import InputError
+from coterie.ideal import MOST_CHOICES
 
 __all__ = ["parse_bounds", "parse_clusters", "parse_file_bounds", "parse_numbers", "parse_pairs", "parse_range"]
 
@@ -67,6 +68,8 @@ def parse_clusters(text: str) -> int | range:
         raise InputError(f"--clusters {text!r} is no number; write 4, or 2:10 to choose from several") from None
     if isinstance(found, range) and (len(found) < 2 or found[0] < 2):
         raise InputError(f"--clusters {text}: to choose from several, write the fewest, at least 2, and more: 2:10")
+    if isinstance(found, range) and len(found) > MOST_CHOICES:
+        raise InputError(f"--clusters {text}: choose from at most {MOST_CHOICES} numbers")
     return found
 
 

@@ -182,26 +182,11 @@ def facts_of(
     `options` are added to those that the task holds. `ranges` of columns, if not those of the encoding. `deviations`:
     of columns that were standardised at home, by name. `more` are further fields, `title` among them.
     """
-    layout, encoding = task.layout, task.encoding
-    found = ranges or list(zip(encoding.low, encoding.high, strict=True))
+    layout = task.layout
     owners = [one for one in participants if one.owns]
     me = owners[rank - 1] if rank else participants[0]
     spread = _deviations(task, outcome) if deviations is None else deviations
-    capped = np.zeros(layout.d, np.bool_) if outcome.capped is None else outcome.capped
-    weights = _column_weights(task)
-    columns = [
-        ColumnFacts(
-            name,
-            float(low),
-            float(high),
-            _holder(layout, l, owners),
-            _step(task, l),
-            weights[l],
-            spread.get(name),
-            bool(capped[l]),
-        )
-        for l, (name, (low, high)) in enumerate(zip(encoding.names, found, strict=True))
-    ]
+    columns = _list_columns(task, outcome, owners, ranges, spread)
     facts = Facts(
         party=me.name,
         role=me.role,
@@ -224,6 +209,38 @@ def facts_of(
         disclosures=outcome.disclosures,
         **more,
     )
+    _add_clusters(facts, task, outcome)
+    return facts
+
+
+def _list_columns(
+    task: Task,
+    outcome: Outcome,
+    owners: Sequence[Participant],
+    ranges: Sequence[tuple[float, float]] | None,
+    spread: dict[str, float],
+) -> list[ColumnFacts]:
+    layout, encoding, weights = task.layout, task.encoding, _column_weights(task)
+    found = ranges or list(zip(encoding.low, encoding.high, strict=True))
+    capped = np.zeros(layout.d, np.bool_) if outcome.capped is None else outcome.capped
+    return [
+        ColumnFacts(
+            name,
+            float(low),
+            float(high),
+            _holder(layout, l, owners),
+            _step(task, l),
+            weights[l],
+            spread.get(name),
+            bool(capped[l]),
+        )
+        for l, (name, (low, high)) in enumerate(zip(encoding.names, found, strict=True))
+    ]
+
+
+def _add_clusters(facts: Facts, task: Task, outcome: Outcome) -> None:
+    """What this role has learnt of each cluster: whether it is closed, its centre, its size, own rows in it."""
+    encoding = task.encoding
     if outcome.suppressed is not None:
         facts.suppressed = [bool(flag) for flag in outcome.suppressed]
     if outcome.centers is not None:
@@ -237,7 +254,6 @@ def facts_of(
         facts.sizes = [None if facts.closed(j) else int(size) for j, size in enumerate(outcome.sizes)]
     if outcome.counts is not None:
         facts.sizes = [int(count) for count in outcome.counts]
-    return facts
 
 
 def _agreed_options(task: Task) -> dict[str, str]:

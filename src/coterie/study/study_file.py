@@ -46,23 +46,7 @@ def create_study(
     of [clustering] and [disclosures]."""
     if partition == "mixed":
         raise InputError("a study is horizontal or vertical; a patchwork of cells is for SecureKMeans.fit_parties")
-    for column in columns:
-        if column not in bounds:
-            raise InputError(f"--bounds has no range for column {column!r}; add {column}=LOW:HIGH")
-    holders, steps, weights = holds or {}, resolution or {}, column_weights or {}
-    named = {"--bounds": bounds, "--holds": holders, "--resolution": steps, "--column-weights": weights}
-    for option, column in ((option, column) for option, given in named.items() for column in given):
-        if column not in columns:
-            raise InputError(
-                f"{option}: column {column!r} has bounds, a holder, a resolution or a weight, but is not among "
-                "--columns"
-            )
-    listed = [
-        StudyColumn(
-            c, float(bounds[c][0]), float(bounds[c][1]), holders.get(c, ""), steps.get(c, 0.0), weights.get(c, 1.0)
-        )
-        for c in columns
-    ]
+    listed = _list_columns(columns, bounds, holds or {}, resolution or {}, column_weights or {})
     created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     several = clusters if isinstance(clusters, int) else list(clusters)
     shown = {key: options.pop(key) for key in SHOWN if key in options}
@@ -87,6 +71,33 @@ def create_study(
     except StudyError as error:
         raise InputError(str(error)) from None
     return made
+
+
+def _list_columns(
+    columns: Sequence[str],
+    bounds: Mapping[str, tuple[float, float]],
+    holders: Mapping[str, str],
+    steps: Mapping[str, float],
+    weights: Mapping[str, float],
+) -> list[StudyColumn]:
+    """What each option says of each column; one that says something of others is refused."""
+    for column in columns:
+        if column not in bounds:
+            raise InputError(f"--bounds has no range for column {column!r}; add {column}=LOW:HIGH")
+    named = {"--bounds": bounds, "--holds": holders, "--resolution": steps, "--column-weights": weights}
+    for option, given in named.items():
+        for column in given:
+            if column not in columns:
+                raise InputError(
+                    f"{option}: column {column!r} has bounds, a holder, a resolution or a weight, but is not among "
+                    "--columns"
+                )
+    return [
+        StudyColumn(
+            c, float(bounds[c][0]), float(bounds[c][1]), holders.get(c, ""), steps.get(c, 0.0), weights.get(c, 1.0)
+        )
+        for c in columns
+    ]
 
 
 def load_study(path: Path) -> Study:

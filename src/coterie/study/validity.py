@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 from coterie.errors import InputError, StudyError
+from coterie.ideal import MOST_CHOICES
 from coterie.study.agreement import FORMAT, Study, StudyColumn
 from coterie.study.identity import check_identity
 from coterie.study.seating import find_misfit
@@ -46,6 +47,9 @@ def _check_options(study: Study, must: Must) -> None:
     several = not isinstance(todo.clusters, int)
     must(todo.choices[:1] >= ((2,) if several else (1,)), f"[clustering] clusters must be at least {1 + several}")
     must(list(todo.choices) == sorted(set(todo.choices)), "[clustering] clusters must be in order, each once")
+    must(
+        len(todo.choices) <= MOST_CHOICES, f"[clustering] clusters may be at most {MOST_CHOICES} numbers to choose from"
+    )
     must(not several or len(todo.choices) > 1, "[clustering] clusters must be a number, or at least two of them")
     must(todo.protocol in FAMILIES, f"[clustering] protocol must be one of {', '.join(FAMILIES)}")
     must(
