@@ -14,8 +14,8 @@ $(STAMP): pyproject.toml
 demo: $(STAMP)          ## the paper's example between real processes, beside scikit-learn, as a page
 	$(BIN)/coterie demo
 
-test: $(STAMP)          ## all but the slow tests
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+test: $(STAMP)          ## all but the slow tests; three at a time, since many of them wait
+	$(BIN)/python -m pytest -n 3 -m "not slow"
 
 test-all: $(STAMP)      ## everything; four at a time, since many of the slow ones wait
 	$(BIN)/python -m pytest -n 4

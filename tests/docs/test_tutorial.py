@@ -85,7 +85,7 @@ def test_every_command_of_the_tutorial_has_somebody_who_gives_it():
         assert any(part.startswith("in ") for part in parts(block)), block.line
 
 
-@pytest.mark.parametrize("page", [README, TUTORIAL], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [README, pytest.param(TUTORIAL, marks=pytest.mark.slow)], ids=lambda page: page.stem)
 def test_a_walk_works_as_it_stands(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shell, namespace = Shell(tmp_path, page), {}

@@ -34,7 +34,13 @@ def registered(monkeypatch):
     monkeypatch.setitem(FAMILIES, Replicated.name, Replicated)
 
 
-CASES = [("securenn", p, way, ended) for p in (2, 3) for way in WAYS for ended in ("stop", "max_iter")]
+SLOW = pytest.mark.slow
+CASES = [
+    pytest.param("securenn", p, way, ended, marks=() if p == 2 and ended == "stop" else SLOW)
+    for p in (2, 3)
+    for way in WAYS
+    for ended in ("stop", "max_iter")
+]
 CASES += [("replicated", 2, "columns", "stop"), ("replicated", 3, "output rules", "max_iter")]  # it is slow
 
 

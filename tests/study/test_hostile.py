@@ -41,7 +41,7 @@ from coterie.study.study_file import create_study, load_study
 from coterie.transport import HEADER_BYTES, Stamp, World, memory_channels
 from coterie.transport.certificates import Credentials, create_credentials
 from coterie.transport.channel import CONTROL, Header, Heartbeat, Letter, Refusal, decode_control, encode_control
-from coterie.transport.hello import PROBE
+from coterie.transport.hello import PROBE, begin_tls
 from coterie.transport.links import Link
 from coterie.transport.tls import Inbox, Outbox
 from tests.study.walk import SMALL, Cast, wait_until
@@ -384,12 +384,7 @@ class Target:
         return socket.create_connection(self.address, timeout=20)
 
     def secured(self, context: ssl.SSLContext) -> ssl.SSLSocket:
-        plain = self.plain()
-        try:
-            return context.wrap_socket(plain)
-        except OSError:
-            plain.close()
-            raise
+        return begin_tls(context, self.plain())
 
     def hello(self, sender: int, lane: int = 0) -> bytes:
         return Header(CONTROL, lane, sender, self.rank, self.world.session, 0, 0, Stamp()).pack()
@@ -516,6 +511,7 @@ def waits(cast: Cast, name: str, *more: object) -> Any:
     return process
 
 
+@pytest.mark.slow
 def test_ten_thousand_strangers_cost_nothing_and_stop_nobody(ready):
     """(a) without a certificate, (b) with one of their own, and what is left of a peer's own handshake when it is cut
     off anywhere; some stay and say next to nothing. Then those come who are waited for."""
@@ -589,7 +585,7 @@ class Bad:
         """Be dialled, and say the right thing."""
         plain, _ = self.listeners[rank].accept()
         plain.settimeout(20)
-        ear = self.stack.enter_context(self.contexts[rank][1].wrap_socket(plain, server_side=True))
+        ear = self.stack.enter_context(begin_tls(self.contexts[rank][1], plain, server=True))
         header = Header.unpack(read_exactly(ear, HEADER_BYTES), "alice")
         ear.sendall(Header(CONTROL, header.lane, rank, 1, self.door.world.session, 0, 0, Stamp()).pack())
         self.ears[rank] = ear
@@ -661,7 +657,7 @@ def bomb_frame(bad: Bad) -> None:
 def bad_answer(bad: Bad) -> None:
     """Dialled, it answers with a bomb."""
     plain, _ = bad.listeners[2].accept()
-    with bad.contexts[2][1].wrap_socket(plain, server_side=True) as ear:
+    with begin_tls(bad.contexts[2][1], plain, server=True) as ear:
         read_exactly(ear, HEADER_BYTES)
         ear.sendall(bad.door.frame(2, BOMBS["not UTF-8"]))
 

@@ -115,7 +115,7 @@ def test_whoever_is_lost_is_named(cast: Cast, caplog: pytest.LogCaptureFixture):
     cast.give("alice", x=[0.0, 1.0], y=[0.0, CANARY])
     cast.give("bob", x=[99.0, 1.0], y=[0.0, CANARY])  # out of bounds: bob declines
     caplog.set_level(logging.INFO, "coterie")
-    cast.take_part()
+    cast.take_part(wait=20.0)
     lines = [record.getMessage() for record in caplog.records]
     assert "bob declines to take part" in lines
     # whoever began to listen after bob was gone has waited for it in vain

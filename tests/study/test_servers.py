@@ -56,7 +56,9 @@ def registered(monkeypatch):
     )
 
 
-@pytest.fixture(params=WORLDS)
+@pytest.fixture(
+    params=[*list(WORLDS)[:2], *(pytest.param(world, marks=pytest.mark.slow) for world in list(WORLDS)[2:])]
+)
 def company(request, tmp_path) -> Iterator[Cast]:
     with gathered(tmp_path, request.param) as cast:
         yield cast

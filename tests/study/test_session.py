@@ -196,7 +196,7 @@ def all_wait_in_vain(cast: Cast, odd: str) -> None:
         assert voices[name].seen >= {f"{other} (takes part in another study)" for other in strange}
 
 
-@pytest.mark.parametrize("odd", ["helper", "bob"])
+@pytest.mark.parametrize("odd", [pytest.param("helper", marks=pytest.mark.slow), "bob"])
 def test_another_study_over_the_wire(cast, odd):
     cast.agree(*SMALL)
     give_rows(cast)

@@ -23,7 +23,7 @@ from coterie.transport import HEADER_BYTES, Channel, Stamp, World
 from coterie.transport.certificates import Credentials, create_credentials
 from coterie.transport.channel import CONTROL, Header, Heartbeat, dtype_code, encode_control
 from coterie.transport.door import Listener
-from coterie.transport.hello import Peer
+from coterie.transport.hello import Peer, begin_tls
 from coterie.transport.meeting import connect_lanes
 from coterie.transport.tls import TlsChannel
 
@@ -135,19 +135,14 @@ def raw_dial(
     host: str, port: int, own: Credentials | None, newest: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3
 ) -> ssl.SSLSocket:
     plain = socket.create_connection((host, port), timeout=20)
-    plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    try:
-        return raw_context(False, own, newest).wrap_socket(plain)
-    except OSError:
-        plain.close()
-        raise
+    return begin_tls(raw_context(False, own, newest), plain)
 
 
 def raw_accept(listener: Listener, own: Credentials) -> ssl.SSLSocket:
     listener.socket.settimeout(20)
     plain, _ = listener.socket.accept()
     plain.settimeout(20)
-    return raw_context(True, own, ssl.TLSVersion.TLSv1_3).wrap_socket(plain, server_side=True)
+    return begin_tls(raw_context(True, own, ssl.TLSVersion.TLSv1_3), plain, server=True)
 
 
 def read_exactly(sock: ssl.SSLSocket, count: int) -> bytes:

@@ -15,7 +15,7 @@ from coterie.errors import PeerLost, PeerUnreachable
 from coterie.transport import HEADER_BYTES
 from coterie.transport.channel import Note, Refusal
 from coterie.transport.door import Listener
-from coterie.transport.hello import Peer
+from coterie.transport.hello import Peer, begin_tls
 from coterie.transport.meeting import Meeting
 from coterie.transport.visits import decline
 from tests.support import world
@@ -174,10 +174,8 @@ def accept_tls(sock, own):
     while True:
         plain, _ = sock.accept()
         plain.settimeout(20)
-        try:
-            return raw_context(True, own, ssl.TLSVersion.TLSv1_3).wrap_socket(plain, server_side=True)
-        except OSError:
-            plain.close()
+        with contextlib.suppress(OSError):
+            return begin_tls(raw_context(True, own, ssl.TLSVersion.TLSv1_3), plain, server=True)
 
 
 def test_a_port_that_takes_connections_and_does_not_answer_is_given_up():

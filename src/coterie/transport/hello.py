@@ -79,7 +79,6 @@ def context(server: bool, credentials: Credentials, trusted: Sequence[str]) -> s
     made.minimum_version = ssl.TLSVersion.TLSv1_3
     made.check_hostname = False  # who it is, is decided by the pinned fingerprint
     made.verify_mode = ssl.CERT_REQUIRED
-    made.sslsocket_class = _Socket
     made.load_verify_locations(cadata="\n".join(trusted))
     if server:
         made.num_tickets = 0  # the sender never reads, and an unread ticket would turn a close into a reset
@@ -116,6 +115,7 @@ class _Socket(ssl.SSLSocket):
 
 def begin_tls(own: ssl.SSLContext, plain: socket.socket, server: bool = False) -> ssl.SSLSocket:
     """The TLS handshake over a connection, which is closed if that fails."""
+    own.sslsocket_class = _Socket
     try:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock = own.wrap_socket(plain, server_side=server, do_handshake_on_connect=False)
