@@ -56,9 +56,10 @@ def registered(monkeypatch):
     )
 
 
-@pytest.fixture(
-    params=[*list(WORLDS)[:2], *(pytest.param(world, marks=pytest.mark.slow) for world in list(WORLDS)[2:])]
-)
+QUICK = ("two and a server without data", "three of whom two serve")
+
+
+@pytest.fixture(params=[pytest.param(world, marks=() if world in QUICK else pytest.mark.slow) for world in WORLDS])
 def company(request, tmp_path) -> Iterator[Cast]:
     with gathered(tmp_path, request.param) as cast:
         yield cast
