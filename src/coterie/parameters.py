@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import numbers
+import reprlib
 import warnings
 from collections.abc import Iterable, Mapping, Sequence, Sized
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -170,10 +172,10 @@ def check_choices(wanted: Any) -> tuple[int, ...]:
     """The numbers of clusters to try, in order: one, or several to choose from."""
     if isinstance(wanted, str) or not isinstance(wanted, Iterable):
         return (check_whole_number("n_clusters", wanted, 1),)
-    if not isinstance(wanted, Sized) or len(wanted) > MOST_CHOICES:
+    if not isinstance(wanted, Sized) or len(list(islice(wanted, MOST_CHOICES + 1))) > MOST_CHOICES:
         raise InputError(
             f"n_clusters must be a whole number, or a range, list or tuple of at most {MOST_CHOICES} to choose from, "
-            f"not {wanted!r}"
+            f"not {reprlib.repr(wanted)}"
         )
     found = sorted({check_whole_number("n_clusters", one, 2) for one in wanted})
     if len(found) < 2:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 
 from coterie import SecureKMeans
@@ -29,4 +31,7 @@ def test_one_column_of_a_patchwork_does_not_outweigh_columns_that_a_party_does_n
     owner = np.full(X.shape, 1)
     owner[60:, 0] = 2
     blocks = [np.where(owner == party, X * [10, 1], np.nan) for party in (1, 2)]
-    SecureKMeans(3, partition="mixed", max_iter=1, random_state=0).fit_parties(blocks)  # a warning would be an error
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        SecureKMeans(3, partition="mixed", max_iter=1, random_state=0).fit_parties(blocks)
+    assert [str(warning.message) for warning in said] == []

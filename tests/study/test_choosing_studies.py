@@ -327,6 +327,7 @@ def test_a_model_of_a_number_that_was_not_tried(cast, facts):
         (("--clusters", "6:2"), "--clusters 6:2"),
         (("--clusters", "5:5"), "--clusters 5:5"),
         (("--clusters", "2:1000000000"), "choose from at most 100 numbers"),
+        (("--clusters", "2:99999999999999999999"), "choose from at most 100 numbers"),
         (("--clusters", "1:3"), "--clusters 1:3"),
         (("--clusters", "2:"), "--clusters '2:'"),
         (("--clusters", "2:3:4"), "--clusters '2:3:4'"),

@@ -66,9 +66,9 @@ def parse_clusters(text: str) -> int | range:
         found = range(int(low), int(high) + 1) if colon else int(low)
     except ValueError:
         raise InputError(f"--clusters {text!r} is no number; write 4, or 2:10 to choose from several") from None
-    if isinstance(found, range) and (len(found) < 2 or found[0] < 2):
+    if isinstance(found, range) and (found.stop - found.start < 2 or found.start < 2):
         raise InputError(f"--clusters {text}: to choose from several, write the fewest, at least 2, and more: 2:10")
-    if isinstance(found, range) and len(found) > MOST_CHOICES:
+    if isinstance(found, range) and found.stop - found.start > MOST_CHOICES:
         raise InputError(f"--clusters {text}: choose from at most {MOST_CHOICES} numbers")
     return found
 
