@@ -9,6 +9,9 @@ __all__ = ["FOLDERS", "ROOT", "files_for", "modules"]
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("ring", "randomness", "sharing", "protocols")
 COSTS, FITS = "tests/protocols/test_costs.py", "tests/clustering/test_oracle.py"
+#: Fits that are drawn, standardised and told about.
+START, STANDARD = "tests/clustering/test_start.py", "tests/clustering/test_standard.py"
+QUALITY = "tests/clustering/test_told_quality.py"
 #: What parties see. Last, since they take longest: a missing mask changes no result.
 VIEWS, ONETIME_VIEWS = "tests/security/test_views.py", "tests/security/test_onetime_views.py"
 #: By the beginning of a module's path below src/coterie, the longest one that fits: test files, the quickest first.
@@ -16,7 +19,7 @@ TESTS = {
     "ring/": ["tests/ring"],
     "ring/packing": ["tests/ring", "tests/protocols/test_sign.py", "tests/protocols/test_onetime.py", FITS],
     "ring/moduli": ["tests/ring", "tests/sharing/test_shared.py", "tests/protocols/test_compare.py"],
-    "randomness/": ["tests/randomness", "tests/security/test_addresses.py"],
+    "randomness/": ["tests/randomness", "tests/security/test_addresses.py", "tests/protocols/test_onetime.py", FITS],
     "sharing/": [
         "tests/sharing",
         "tests/security/test_gate.py",
@@ -33,6 +36,7 @@ TESTS = {
         VIEWS,
     ],
     "protocols/onetime/": [
+        "tests/protocols/test_onetime_kernels.py",
         "tests/protocols/test_onetime.py",
         "tests/protocols/test_sign.py",
         "tests/protocols/test_labelling.py",
@@ -41,14 +45,33 @@ TESTS = {
         FITS,
         ONETIME_VIEWS,
     ],
-    "protocols/onetime/seeding": ["tests/protocols/test_seeding.py", "tests/contract/test_family.py", ONETIME_VIEWS],
-    "protocols/sampling": ["tests/protocols/test_sampling.py"],
+    "protocols/onetime/seeding": [
+        "tests/protocols/test_seeding.py",
+        "tests/contract/test_family.py",
+        START,
+        STANDARD,
+        ONETIME_VIEWS,
+    ],
+    "protocols/onetime/centers": [
+        "tests/protocols/test_onetime.py",
+        "tests/protocols/test_labelling.py",
+        "tests/contract/test_scaling.py",
+        STANDARD,
+        ONETIME_VIEWS,
+    ],
+    "protocols/blocks": ["tests/contract/test_blocks.py"],
+    "protocols/measures": ["tests/contract/test_measures.py", QUALITY, STANDARD],
+    "protocols/metric": ["tests/protocols/test_metric.py", "tests/contract/test_scaling.py", STANDARD],
+    "protocols/scaling": ["tests/protocols/test_metric.py", "tests/contract/test_scaling.py", STANDARD],
+    "protocols/sampling": ["tests/protocols/test_sampling.py", START, STANDARD],
     "protocols/seeding": ["tests/contract/test_family.py", "tests/protocols/test_seeding.py"],
     "protocols/securenn/": [
         "tests/protocols/test_compare.py",
         "tests/protocols/test_securenn_family.py",
         "tests/protocols/test_truncation.py",
         "tests/protocols/test_division.py",
+        "tests/contract/test_family.py",
+        "tests/contract/test_scaling.py",
         COSTS,
         FITS,
         VIEWS,

@@ -1,0 +1,51 @@
+"""Kernels of `onetime` on more numbers than one pass of their loops takes, beside numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from coterie.protocols.onetime.kernels import masked_difference, spread, two_products, two_sums
+
+LENGTHS = (1, 511, 513, 1025, 3000)
+RANDOM = np.random.default_rng(6)
+
+
+def words(*shape):
+    return RANDOM.integers(0, 1 << 64, shape, dtype=np.uint64)
+
+
+@pytest.mark.parametrize("n", LENGTHS)
+@pytest.mark.parametrize("held", [True, False])
+def test_two_sums(n, held):
+    x, h, e, u, out = words(3, n), words(4, n), words(3, n), words(4, n), words(4, 3)
+    expected = out + u @ e.T + (h @ x.T if held else np.uint64(0))
+    two_sums(x if held else x[:0], h, e, u, out)
+    np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("n", LENGTHS)
+@pytest.mark.parametrize("held", [True, False])
+def test_two_products(n, held):
+    x, f, e, b, out = words(3, n), words(4, 3), words(3, n), words(4, 3), words(4, n)
+    expected = out + b @ e + (f @ x if held else np.uint64(0))
+    two_products(x if held else x[:0], f, e, b, out)
+    np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("n", LENGTHS)
+def test_spread(n):
+    factors, values, groups, out = words(2, 5), words(3, n), RANDOM.integers(0, 5, n), np.zeros((2, 3, n), np.uint64)
+    places = RANDOM.permutation(n)
+    spread(factors, values, groups, places, out)
+    expected = np.zeros_like(out)
+    expected[:, :, places] = factors[:, None, groups] * values[None]
+    np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("width", [8, 33, 64])
+def test_masked_difference(width):
+    mask, left, right = np.uint64((1 << width) - 1), np.array([0, 2, 1]), np.array([1, 0, 2])
+    z, r, out = words(3, 700), words(3 * 700), np.zeros(3 * 700, np.uint64)
+    masked_difference(z, left, right, r, mask, out)
+    np.testing.assert_array_equal(out, ((z[right] - z[left]).reshape(-1) + r) & mask)
