@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from coterie.ideal import HOLDERS, ITEMS, WHAT, Item, Learnt, Role, Roles, Terms, learnt
+from coterie.report.promises import promises
 
 __all__ = ["PAGES", "TABLES", "renew"]
 
@@ -28,7 +29,9 @@ PARTS = {
 }
 #: Conditions that are not an option and its value.
 CONDITIONS = {
-    "ids": "in a vertical study",
+    "tells_labels": 'always, but for `matching="private"`',
+    "ids": "in a vertical or mixed study",
+    "row_weights": "rows have weights (in Python only)",
     "bounds": '`bounds="auto"` (in Python only)',
     "ruled": "with a least cluster size",
     "weighted": '`scale="standard"`, where rows are split',
@@ -47,7 +50,7 @@ def table(*rows: Iterable[str]) -> str:
 
 def everybody_knows() -> str:
     """What is public anyway."""
-    return "\n".join(f"- {item.sentence}" for item in ITEMS if item.kind == "public" and "dealer" in item.to)
+    return "\n".join(f"- {sentence}" for sentence in promises(horizontal(), ROLES).public)
 
 
 def said(item: Item) -> str:
@@ -87,11 +90,15 @@ def whom(item: Item) -> str:
         return "those who hold values of the row"
     if item.each == "column":
         return "the data parties (where columns are split, each column to its holder)"
+    if item.to == ("dealer",):
+        return "the helper"
     return "everybody, the helper too" if "dealer" in item.to else "the data parties"
 
 
 def condition(item: Item) -> str:
     """Under which options; that it is a fit goes without saying."""
+    if item.only.get("doing") == "survey":
+        return "in a [survey](survey.md)"
     found = [CONDITIONS.get(name) or f'`{name}="{value}"`' for name, value in item.only.items() if name != "doing"]
     return ", ".join(found) or "always"
 

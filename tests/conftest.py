@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import signal
 
+from hypothesis import settings
+
 # A shell that starts a job in the background has it ignore SIGINT, and nohup has it ignore SIGHUP; so do all its
 # children. Tests of interrupts need the signals, however they were started.
 for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, handler)
+
+# The same cases in every run, however busy the machine is.
+settings.register_profile("steady", deadline=None, derandomize=True, database=None)
+settings.load_profile("steady")

@@ -15,22 +15,30 @@ import coterie
 SOURCE = Path(coterie.__file__).parent
 ORDER = [
     "errors",
+    "terms",
     "ideal",
+    "columns",
     "ring",
     "transport",
     "randomness",
     "sharing",
+    "matching",
     "protocols",
     "clustering",
+    "surveys",
     "runtime",
     "planning",
     "data",
     "report",
     "study",
+    "row_weights",
+    "encoded",
     "parameters",
     "notices",
     "prediction",
+    "fitted",
     "estimator",
+    "surveying",
     "simulation",
     "cli",
 ]
@@ -86,8 +94,9 @@ def test_no_module_is_too_long(path):
     assert len(path.read_text().splitlines()) <= 400
 
 
-def test_clustering_names_no_protocol():
-    for path in (SOURCE / "clustering").glob("*.py"):
+@pytest.mark.parametrize("folder", ["clustering", "surveys"])
+def test_programs_name_no_protocol(folder):
+    for path in (SOURCE / folder).glob("*.py"):
         text = path.read_text().lower()
         assert "securenn" not in text
         assert "plaintext" not in text

@@ -18,7 +18,7 @@ from coterie.report.facts import Facts, Participant, facts_of
 from coterie.report.page import render_block
 from coterie.report.promises import Promises
 from coterie.report.trust import promises_of, show_disclosures
-from coterie.runtime.job import Job, do
+from coterie.runtime.job import do
 from coterie.runtime.threads import run_threads
 from coterie.sharing import Disclosure
 from coterie.transport import World
@@ -73,13 +73,13 @@ def ran(way: dict[str, Any], **more: Any) -> list[Facts]:
     model = SecureKMeans(3, **{"init": INIT, "bounds": [(-32, 32)] * 4, "tol": 0, **way, **more})
     check_parameters(model)
     gathered = gather(blocks_of(model.partition), model.partition, list(PARTIES))
-    task, encoded, before = prepare_fit(model, gathered, ["x0", "x1", "x2", "x3"])
-    jobs = [Job(task), *(Job(task, block=block) for block in encoded)]
+    prepared = prepare_fit(model, gathered, ["x0", "x1", "x2", "x3"])
+    task, jobs = prepared.task, prepared.jobs
     reports = run_threads(World(NAMES), lambda me: do(me, jobs[me.rank]), lanes=task.lanes)
     people = [Participant(name, "data party" if rank else "helper") for rank, name in enumerate(NAMES)]
     found = []
     for rank, report in enumerate(reports):
-        named = [Disclosure(e.what, NAMES, e.reason, e.iteration, e.detail) for e in before]
+        named = [Disclosure(e.what, NAMES, e.reason, e.iteration, e.detail) for e in prepared.disclosed]
         report.outcome.disclosures = named + report.outcome.disclosures
         found.append(facts_of(task, report.outcome, rank, people, title="A small run"))
     return found
@@ -240,4 +240,6 @@ def test_a_page_that_says_something_else_is_noticed():
 def test_the_guide_names_everything_that_can_be_in_a_log():
     rows = list(table(DOCS / "data-protection.md", "| in the log |"))
     assert {name.strip("`") for name, *_ in rows} == set(WHAT)
-    assert {name.strip("`") for name, _, to, *_ in rows if "helper" in to} == {"stop bit", "bounds", "chosen k"}
+    assert {name.strip("`") for name, _, to, *_ in rows if "helper" in to} == {
+        "stop bit", "bounds", "largest weight", "chosen k", "matching ids", "tags of ids",
+    }  # fmt: skip

@@ -44,7 +44,12 @@ def models():
 # -- the contract of scikit-learn ------------------------------------------------------------------------
 
 
-@parametrize_with_checks([SecureKMeans()])
+#: As scikit-learn says of its own KMeans: starts are drawn from other rows, if some are left out or repeated.
+OTHER_STARTS = {"check_sample_weight_equivalence_on_dense_data": "the rows to start from are others"}
+
+
+@pytest.mark.filterwarnings("ignore:Number of distinct clusters")
+@parametrize_with_checks([SecureKMeans()], expected_failed_checks=lambda _: OTHER_STARTS)
 def test_scikit_learn_s_checks_pass(estimator, check):
     check(estimator)
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from coterie.estimator import SecureKMeans
+    from coterie.surveying import survey
 
-__all__ = ["SecureKMeans", "__version__"]
+__all__ = ["SecureKMeans", "__version__", "survey"]
 __version__ = "0.1.0"
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())  # silent until a program asks for its lines
@@ -19,4 +20,8 @@ def __getattr__(name: str) -> Any:
         from coterie.estimator import SecureKMeans
 
         return SecureKMeans
+    if name == "survey":
+        from coterie.surveying import survey
+
+        return survey
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

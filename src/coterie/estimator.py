@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from coterie.clustering import QUALITY, Outcome, put_together
+from coterie.clustering import QUALITY, put_together
 from coterie.clustering.nearest import nearest_open
 from coterie.data import Blocks, gather, split
-from coterie.errors import InputError, ProtocolError
+from coterie.data.frames import LEFT_OUT, make_recipe
+from coterie.errors import InputError
+from coterie.fitted import rows_for_centers, run_jobs, split_raw, spread_labels, take_result
 from coterie.notices import say_result, warn_of_one_column, warn_of_result
-from coterie.parameters import check_choices, check_parameters, check_whole_number, name_parties, prepare_fit
+from coterie.parameters import (
+    check_choices,
+    check_parameters,
+    check_whole_number,
+    name_parties,
+    prepare_fit,
+)
 from coterie.prediction import check_like_the_fit, prediction_jobs
-from coterie.protocols import FAMILIES
-from coterie.runtime.job import Job, Kept, Report, do
-from coterie.sharing import Disclosure
+from coterie.row_weights import check_parties_weights, split_weights
+from coterie.runtime.job import Kept
 
 __all__ = ["SecureKMeans"]
 
@@ -72,6 +77,18 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     bounds : "auto", array of shape (n_features, 2), or dict of column name to (low, high), default="auto"
         The public range of each column. "auto" takes the data's range widened twofold, and logs that as
         a disclosure. A value outside is an error.
+    missing : "error", "drop", or dict of column name to what to fill in, default="error"
+        What to do about missing values. "drop", where parties hold rows, leaves such rows out: their label is -3, as
+        with scikit-learn's HDBSCAN. Columns of arrays are called x0, x1, and so on.
+    matching : {"equal", "shared", "private"}, default="equal"
+        For `fit_parties` of data frames with columns of the same rows, which their index names (docs/matching.md):
+        whether all must hold the same rows; or those that all hold are found; or nobody learns which these are. Then
+        there are no labels, and output rules are needed.
+    categories : dict of column name to a list of all its values, default=None
+        Columns of words or codes; each becomes one column for each value, 1 or 0, exempt from scaling
+        (docs/columns.md).
+    distance : dict of column name to float, default=None
+        How far two values of a category are apart, in distances between scaled rows, if not 1.
     scale : {None, "bounds", "standard"}, default=None
         "bounds": columns are scaled by half their public range while clustering. "standard": to a variance of 1 over
         all parties' rows, which is worked out in secret; where columns are split, each party does that at home. Centres
@@ -111,7 +128,9 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     ----------
     cluster_centers_ : array of shape (n_clusters, n_features), unless `centers="shared"`
     labels_ : array of shape (n_samples,)
-        Labels for the final centres.
+        Labels for the final centres; with `matching="shared"` of the rows in `ids_`, with "private" there are none.
+    ids_ : array of str, with `matching="shared"`
+        Which rows all parties hold, in order.
     inertia_ : float
     n_clusters_ : int
         The number of clusters that was chosen.
@@ -131,6 +150,8 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         Standard deviations of the columns, to 12 bits; 0 for a column that does not vary.
     capped_ : bool array of shape (n_features,), with `scale="standard"`
         Columns that vary so little, for their bounds, that they weigh less than they should; use tighter bounds.
+    features_ : tuple of str
+        What the columns of `cluster_centers_` are: the columns or, of one with categories, "sex=f" and so on.
     bounds_ : array of shape (n_features, 2)
     traffic_ : Traffic
     disclosures_ : list of Disclosure
@@ -154,6 +175,10 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         bounds: Any = "auto",
         choose: str = "calinski-harabasz",
         measures: str = "revealed",
+        matching: str = "equal",
+        missing: Any = "error",
+        categories: Any = None,
+        distance: Any = None,
         scale: str | None = None,
         scales: str = "revealed",
         column_weights: Any = None,
@@ -182,6 +207,10 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         self.bounds = bounds
         self.choose = choose
         self.measures = measures
+        self.matching = matching
+        self.missing = missing
+        self.categories = categories
+        self.distance = distance
         self.scale = scale
         self.scales = scales
         self.column_weights = column_weights
@@ -196,9 +225,14 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None) -> SecureKMeans:  # noqa: ARG002
-        """Cluster X, which is split over `n_parties` parties first."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> SecureKMeans:  # noqa: ARG002
+        """Cluster X, which is split over `n_parties` parties first. `sample_weight` (n,): what rows count for; each
+        party gives it for its own rows, or P1 for all if these are not split, and it is never opened."""
         check_parameters(self)
+        if self.matching != "equal":
+            raise InputError(f'matching="{self.matching}" is for fit_parties, where parties may hold different rows')
+        if make_recipe(self.missing, self.categories, self.distance) is not None:
+            return self._fit_declared(X, sample_weight)
         x = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2, ensure_min_features=1)
         parties = check_whole_number("n_parties", self.n_parties, 2)
         blocks = split(x, self.partition, parties)  # type: ignore[arg-type]
@@ -208,92 +242,84 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             if callable(self.init)
             else None
         )
-        return self._fit(gather(blocks, self.partition, name_parties(parties)), names, init, x.dtype)  # type: ignore[arg-type]
+        table = gather(blocks, self.partition, name_parties(parties))  # type: ignore[arg-type]
+        rows = table.layout.rows or [table.layout.n] * parties
+        row_weights = [] if sample_weight is None else split_weights(sample_weight, rows, self.partition)
+        return self._fit(table, names, init, x.dtype, row_weights)
 
-    def fit_parties(self, blocks: Sequence[Any], y: Any = None) -> SecureKMeans:  # noqa: ARG002
+    def fit_parties(
+        self,
+        blocks: Sequence[Any],
+        y: Any = None,  # noqa: ARG002
+        sample_weight: Sequence[Any] | None = None,
+        *,
+        align: bool = False,
+    ) -> SecureKMeans:
         """Cluster the table of which each party holds a block.
 
         Horizontal: rows with the same columns. Vertical: columns of the same rows, in one order. Mixed:
         arrays of the whole table's shape with NaN for "not mine"; every cell is held by exactly one party.
+        Data frames of the same rows must have the same index; with `align` they are put into the first one's order.
+        `sample_weight`: for each party what its rows count for; where rows are not split, one party gives it for all,
+        and the others None. Never opened.
         """
         check_parameters(self)
-        table = gather(list(blocks), self.partition, name_parties(len(blocks)))  # type: ignore[arg-type]
-        self.n_features_in_ = table.layout.d
+        names, recipe = name_parties(len(blocks)), make_recipe(self.missing, self.categories, self.distance)
+        if self.matching != "equal" and sample_weight is not None:
+            raise InputError(f'sample_weight cannot go with matching="{self.matching}"')
+        table = gather(
+            list(blocks),
+            self.partition,  # type: ignore[arg-type]
+            names,
+            align=align,
+            recipe=recipe,
+            matching=self.matching,
+        )
+        columns = list(dict.fromkeys(one.column for one in table.features)) or list(table.names)
+        self.n_features_in_ = len(columns)
         if all(hasattr(block, "columns") for block in blocks):
-            self.feature_names_in_ = np.array(table.names, dtype=object)
+            self.feature_names_in_ = np.array(columns, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        return self._fit(table, None)
+        row_weights = [] if sample_weight is None else check_parties_weights(sample_weight, table)
+        return self._fit(table, None, row_weights=row_weights)
 
-    def _fit(self, table: Blocks, names: list[str] | None, init: Any = None, dtype: Any = np.float64) -> SecureKMeans:
-        task, encoded, disclosed = prepare_fit(self, table, names, init)
-        warn_of_one_column(self, table, task.encoding.names)
-        jobs = [Job(task), *(Job(task, block=block) for block in encoded)]
-        reports = self._run(jobs)
-        outcomes = [report.outcome for report in reports.values()]
-        whole = put_together(task, outcomes)
-        assert whole.labels is not None
-        assert whole.centers is not None
-        assert whole.traffic is not None
-        self._metric, self._weights, self._rows = task.metric, whole.scales, task.layout.n
-        self._encoding, self._kept = task.encoding, {rank: report.kept for rank, report in reports.items()}
-        self._columns, self._parties = task.layout.columns, len(table.blocks)
-        self.bounds_ = np.column_stack([task.encoding.low, task.encoding.high])
-        self.labels_ = whole.labels.astype(np.int32)
-        for optional in (
-            "cluster_centers_",
-            "_whole_centers",
-            "counts_",
-            "init_rows_",
-            "suppressed_",
-            "sizes_",
-            "scales_",
-            "capped_",
-        ):
-            if hasattr(self, optional):
-                delattr(self, optional)
-        if self.centers == "revealed":
-            self._whole_centers = whole.centers
-            self.cluster_centers_ = task.encoding.decode(self._whole_centers).astype(dtype, copy=False)
-        self.n_clusters_ = whole.chosen or task.clusters
-        self.k_measures_ = whole.k_measures
-        self._closed = np.zeros(self.n_clusters_, np.bool_)
-        if whole.suppressed is not None:
-            self.suppressed_ = self._closed = whole.suppressed
-            if self.centers == "revealed":
-                self.cluster_centers_[self._closed] = np.nan
-        if whole.sizes is not None:
-            self.sizes_ = whole.sizes
-        if whole.capped is not None:
-            self.capped_ = whole.capped
-        if whole.scales is not None:
-            assert task.metric is not None
-            factors = self._factors() / task.metric.relative_factors(task.layout.d)
-            self.scales_ = np.where(factors > 0, 1 / np.sqrt(np.where(factors > 0, factors, 1.0)), 0.0)
-        if whole.counts is not None:
-            self.counts_ = whole.counts
-        if whole.start_rows:
-            self.init_rows_ = np.array(whole.start_rows[0] if len(whole.start_rows) == 1 else whole.start_rows)
-        opened = self.n_clusters_ - int(self._closed.sum())
-        told = (whole.inertia, whole.silhouette, whole.calinski_harabasz(task.layout.n, opened))
-        self.inertia_, self.silhouette_, self.calinski_harabasz_ = (math.nan if v is None else v for v in told)
-        self.n_iter_ = whole.n_iter
-        self._n_features_out = self.n_clusters_
-        self.disclosures_ = disclosed + _agreed_log(outcomes)
-        self.traffic_ = whole.traffic
-        warn_of_result(self, task.encoding.names)
+    def _fit_declared(self, X: Any, sample_weight: Any) -> SecureKMeans:
+        """Cluster X, in which not all is numbers: cut into blocks as it is."""
+        if callable(self.init):
+            raise InputError("a function as init is for tables of numbers; give centres")
+        blocks = split_raw(X, self.partition, check_whole_number("n_parties", self.n_parties, 2))
+        rows = [len(one) for one in blocks]
+        weights = None if sample_weight is None else split_weights(sample_weight, rows, self.partition)
+        return self.fit_parties(blocks, sample_weight=weights)
+
+    def _fit(
+        self,
+        table: Blocks,
+        names: list[str] | None,
+        init: Any = None,
+        dtype: Any = np.float64,
+        row_weights: Sequence[Floats | None] = (),
+    ) -> SecureKMeans:
+        prepared = prepare_fit(self, table, names, init, row_weights)
+        warn_of_one_column(self, table, prepared.task.encoding.names)
+        take_result(self, table, prepared, run_jobs(self, prepared.jobs), dtype)
+        warn_of_result(self, prepared.task.encoding.names)
         if self.verbose:
             say_result(self)
         return self
 
     def predict(self, X: Any) -> NDArray[np.int32]:
         """The closest centre of each row, computed here, in the fixed point of the fit."""
-        return self._closest(self._rows_for_centers(X))
+        x, kept = rows_for_centers(self, X)
+        return spread_labels(self._closest(x), (kept,))
 
     def transform(self, X: Any) -> Floats:
         """Distances of each row to each centre, computed here."""
-        x, factors = self._rows_for_centers(X), self._factors()
-        return np.sqrt(np.stack([(factors * (x - c) ** 2).sum(axis=1) for c in self.cluster_centers_], axis=1))
+        (x, kept), factors = rows_for_centers(self, X), self._factors()
+        found = np.full((len(kept), self.n_clusters_), np.nan)
+        found[kept] = np.sqrt(np.stack([(factors * (x - c) ** 2).sum(axis=1) for c in self.cluster_centers_], axis=1))
+        return found
 
     def _factors(self) -> Floats:
         """What squared differences in data units are multiplied with, column by column."""
@@ -303,14 +329,21 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         scale = self._metric.scale(self._rows, int(self._encoding.half.max()))
         return np.asarray(factors * np.ldexp(self._weights * float(self._rows), 2 * self._encoding.f - scale))
 
-    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
-        """Minus the inertia of the rows."""
-        distances = self.transform(X)
-        return -float((distances[np.arange(len(distances)), self.predict(X)] ** 2).sum())
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> NDArray[np.int32]:
+        """Fit, then the cluster of each row."""
+        return self.fit(X, y, sample_weight).labels_
 
-    def fit_transform(self, X: Any, y: Any = None) -> Floats:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: ARG002
+        """Minus the inertia of the rows."""
+        distances, labels = self.transform(X), self.predict(X)
+        rows = np.flatnonzero(labels != LEFT_OUT)
+        squares = distances[rows, labels[rows]] ** 2
+        weights = np.ones(len(labels)) if sample_weight is None else np.asarray(sample_weight, np.float64)
+        return -float(squares @ weights[rows])
+
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Floats:
         """Fit, then the distances of X's rows to the centres."""
-        return self.fit(X, y).transform(X)
+        return self.fit(X, y, sample_weight).transform(X)
 
     def predict_parties(self, blocks: Sequence[Any]) -> NDArray[np.int32]:
         """Label new rows that lie like the data, by the secure protocol; blocks may have no rows.
@@ -320,17 +353,20 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         learns its own; `traffic_` and `disclosures_` stay those of the fit.
         """
         check_is_fitted(self)
-        table = gather(list(blocks), self.partition, name_parties(len(blocks)), empty_blocks=True)  # type: ignore[arg-type]
+        if self.matching == "private":
+            raise InputError('with matching="private" no rows are labelled: a label would tell whether a row matches')
+        recipe, names = make_recipe(self.missing, self.categories, self.distance), name_parties(len(blocks))
+        table = gather(list(blocks), self.partition, names, empty_blocks=True, recipe=recipe)  # type: ignore[arg-type]
         check_like_the_fit(self, table, blocks)
         if table.layout.n == 0:
-            return np.empty(0, np.int32)
+            return spread_labels(np.empty(0, np.int32), table.kept)
         if self._metric is not None and self._metric.inside:
-            found = [self.predict(block) for block in table.blocks if len(block)]
-            return np.concatenate(found)
+            found = [self._closest(block) for block in table.blocks if len(block)]
+            return spread_labels(np.concatenate(found), table.kept)
         jobs = prediction_jobs(self, table)
-        whole = put_together(jobs[0].task, [report.outcome for report in self._run(jobs).values()])
+        whole = put_together(jobs[0].task, [report.outcome for report in run_jobs(self, jobs).values()])
         assert whole.labels is not None
-        return whole.labels.astype(np.int32)
+        return spread_labels(whole.labels.astype(np.int32), table.kept)
 
     def shares(self) -> list[Kept]:
         """Every party's shares of the centres and, without output rules, of the one-hot labels: to compute on.
@@ -347,41 +383,8 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         state.pop("_kept", None)
         return state
 
-    # -- the parts of a fit ------------------------------------------------------------------------------
-
-    def _run(self, jobs: Sequence[Job]) -> dict[int, Report]:
-        """Do the jobs, by rank; the reports by rank. At rank 0 only if this family has somebody there."""
-        world = FAMILIES[self.protocol].world(name_parties(len(jobs) - 1))
-        if self.transport == "tls":
-            from coterie.runtime.processes import run_processes
-
-            return dict(zip(world.ranks, run_processes(world, jobs), strict=True))
-        from coterie.runtime.threads import run_threads
-
-        said = {world.owners[0]: print} if self.verbose else {}
-        reports = run_threads(world, lambda me: do(me, jobs[me.rank], said.get(me.rank)), lanes=jobs[0].task.lanes)
-        return dict(zip(world.ranks, reports, strict=True))
-
-    def _rows_for_centers(self, X: Any) -> Floats:
-        check_is_fitted(self)
-        if not hasattr(self, "cluster_centers_"):
-            raise InputError('the centres are shared (centers="shared"); use predict_parties')
-        if self._metric is not None and self._weights is None and not self._closed.all():
-            raise InputError('the scales are secret (scales="secret"); use predict_parties')
-        x: Floats = validate_data(self, X, dtype=np.float64, reset=False)
-        return x
-
     def _closest(self, x: Floats) -> NDArray[np.int32]:
         """Labels as the protocol gives them: ties to the lowest index, on rows rounded to fixed point."""
         encoding = self._encoding
         rows = np.rint((x - encoding.shift) / encoding.unit * 2.0**encoding.f)
         return nearest_open(rows, self._whole_centers, self._closed, self._weights).astype(np.int32)
-
-
-def _agreed_log(outcomes: Sequence[Outcome]) -> list[Disclosure]:
-    """The disclosure log, which every role must have written alike."""
-    log = outcomes[0].disclosures
-    for outcome in outcomes[1:]:
-        if [msgspec.to_builtins(e) for e in outcome.disclosures] != [msgspec.to_builtins(e) for e in log]:
-            raise ProtocolError("the roles wrote different disclosure logs")
-    return log

@@ -12,124 +12,13 @@ from typing import Any, Literal
 
 import msgspec
 
+from coterie.terms import Role, Roles, Terms
+
 __all__ = ["ITEMS", "MOST_CHOICES", "WHAT", "Groups", "Item", "Learnt", "Roles", "Terms", "learnt"]
 
 #: The most numbers of clusters to choose from in one run: each tells something.
 MOST_CHOICES = 100
 When = Literal["before", "start", "iteration", "end"]
-Role = Literal["owners", "servers", "dealer", "network"]
-
-
-class Roles(msgspec.Struct, frozen=True):
-    """Names by role. Owners bring data, servers hold shares and compute, a dealer deals what they compute with. One
-    participant may own and serve. The owners stand in the order of the table's layout."""
-
-    owners: tuple[str, ...]
-    servers: tuple[str, ...]
-    dealer: str | None = None
-
-    @property
-    def everybody(self) -> tuple[str, ...]:
-        dealer = () if self.dealer is None else (self.dealer,)
-        return (*dealer, *self.owners, *(name for name in self.servers if name not in self.owners))
-
-    @property
-    def players(self) -> tuple[str, ...]:
-        """Everybody but the dealer."""
-        return tuple(name for name in self.everybody if name != self.dealer)
-
-    @property
-    def owners_serve(self) -> bool:
-        """Do all owners, and nobody else, hold shares and compute?"""
-        return set(self.servers) == set(self.owners)
-
-    @property
-    def keeper(self) -> str:
-        """What somebody who holds shares is called."""
-        return "party" if self.owners_serve else "server"
-
-    @property
-    def all_own(self) -> bool:
-        """Does everybody who computes bring data?"""
-        return set(self.servers) <= set(self.owners)
-
-    def names(self, to: Sequence[Role]) -> tuple[str, ...]:
-        """Everybody who has one of these roles."""
-        held = {"owners": self.owners, "servers": self.servers, "dealer": (self.dealer,), "network": ()}
-        chosen = {name for role in to for name in held[role]}
-        return tuple(name for name in self.everybody if name in chosen)
-
-
-class Terms(msgspec.Struct, frozen=True, kw_only=True):
-    """What the items depend on: the options of a task.
-
-    `doing`: a prediction opens labels alone. `least`, `contribution`, `coalition`, `sizes`: the output rules; with a
-    least size of 1, none hold. `columns`: all names, where they are known; `rounded`: those of which opened centres are
-    rounded. `scale`: how columns are scaled, `scales`: whether what is worked out in secret for that is opened. `init`:
-    where centres start, `starts`: how many starts the best is chosen from. `ids`: whether ids are compared first, as in
-    a vertical study. `bounds`: whether ranges of columns are taken from the data.
-    """
-
-    partition: str
-    doing: Literal["fit", "predict"] = "fit"
-    counts: str = "secret"
-    labels: str = "private"
-    centers: str = "revealed"
-    least: int = 1
-    contribution: str = "least"
-    coalition: int = 1
-    sizes: str = "secret"
-    quality: tuple[str, ...] = ("inertia", "silhouette", "calinski-harabasz")
-    clusters: int = 2
-    chooses: bool = False
-    choose: str = "calinski-harabasz"
-    measures: str = "revealed"
-    columns: tuple[str, ...] = ()
-    rounded: tuple[str, ...] = ()
-    scale: str = "none"
-    scales: str = "revealed"
-    init: str = "k-means++"
-    starts: int = 1
-    max_iter: int = 300
-    ids: bool = False
-    bounds: bool = False
-
-    @property
-    def ruled(self) -> bool:
-        """Do output rules hold?"""
-        return self.least > 1
-
-    @property
-    def by_rows(self) -> bool:
-        """Do rows come from several parties, so that what each contributes can be counted?"""
-        return self.partition != "vertical"
-
-    @property
-    def tells_inertia(self) -> bool:
-        return ("inertia" in self.quality or self.tells_scatter) and not self.told_before
-
-    @property
-    def tells_scatter(self) -> bool:
-        return "calinski-harabasz" in self.quality and not self.told_before
-
-    @property
-    def told_before(self) -> bool:
-        """Are inertias opened of all numbers of clusters, and so none once more?"""
-        return self.chooses and self.measures == "revealed" and self.choose == "calinski-harabasz"
-
-    @property
-    def tells_silhouette(self) -> bool:
-        before = self.chooses and self.measures == "revealed" and self.choose == "silhouette"
-        return "silhouette" in self.quality and self.clusters > 1 and not before
-
-    @property
-    def weighted(self) -> bool:
-        """Are columns standardised in secret? By columns, each party does that at home."""
-        return self.scale == "standard" and self.by_rows
-
-    @property
-    def all_rounded(self) -> bool:
-        return bool(self.columns) and set(self.columns) <= set(self.rounded)
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,7 +59,11 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
 #: What each name in the log stands for, after "learnt".
 WHAT = {
     "bounds": "the range of each column, as taken from the data and then widened",
+    "largest weight": "the largest weight of a row",
     "equal ids": "one bit: whether all parties hold the same ids",
+    "matching ids": "which ids all parties hold, or who holds which cells: each party of its own rows; the helper, how "
+    "many",
+    "tags of ids": "how many ids each set of parties has in common, and no id",
     "start rows": "the numbers of the rows that k-means++ has drawn for the centres to start from",
     "stop bit": "one bit: whether the centres moved so little that the run stops",
     "labels": "the cluster of each row",
@@ -185,27 +78,55 @@ WHAT = {
     "scatter": "the inertia of a single cluster, one number: the squared distances of all rows to their mean, added up",
     "silhouette": "the mean silhouette of all rows, to an eighth each, one number",
     "inertia": "the inertia, one number: the squared distances of all rows to their centres, added up",
+    "closed columns": "one bit a column: whether it stays closed, since it does not pass the output rules",
+    "missing values": "how many values of each open column are missing, to the nearest multiple of the least size",
+    "column means": "the mean of each open column, to a step of a public grid",
+    "quantiles": "quantiles of each open column, each as a cell of a public grid; none where too few rows lie beyond",
 }
 MOMENTS = {"before": "before the run", "start": "at each start", "iteration": "in each iteration", "end": "at the end"}
 EVERYBODY: tuple[Role, ...] = ("owners", "servers", "dealer")
 FIT = {"doing": "fit"}
 RULED = {"doing": "fit", "ruled": True}
+LABELLED = {"tells_labels": True}
+CLUSTERED = {"clusters_rows": True}
+SURVEY = {"doing": "survey"}
 COUNTS = {"doing": "fit", "counts": "revealed", "labels": "private"}
 STEP = "multiples of a public step, with a least cluster size"
+TAGS = (
+    "The helper gets a tag of every id, made with a key that it lacks: it learns how many ids each set of parties has "
+    "in common, and no id. (Together with a party it could try out ids.)"
+)
 IN_ALL = "The centres{spared}, in all columns{fine}."
 
 ITEMS: tuple[Item, ...] = (
     Item(what="bounds", when="before", to=EVERYBODY, only={"doing": "fit", "bounds": True}, precision="widened twofold",
          sentence="Before the run, everybody learns the range of the data in each column, widened."),
-    Item(what="equal ids", when="before", at="before the first iteration", to=("owners", "servers"), only={"ids": True},
+    Item(what="largest weight", when="before", to=EVERYBODY, only={"doing": "fit", "row_weights": True},
+         sentence="Before the run, everybody learns the largest weight of a row."),
+    Item(what="equal ids", when="before", at="before the first iteration", to=("owners", "servers"),
+         only={"ids": True, "matching": "equal"},
          sentence="Before the first iteration, {who} learn one bit: whether {all} hold the same ids.{whose} It "
          "is worked out among the {computing}, by comparisons of secrets; {dealing}nobody gets anything that guesses "
          "could be tried against."),
+    Item(what="matching ids", when="before", at="before the first iteration", to=EVERYBODY,
+         only={"ids": True, "matching": "shared"},
+         sentence={"vertical": "Before the first iteration, rows are matched. Each party learns which of its own ids "
+                   f"all others hold too, and nothing of the rest. {TAGS} Everybody learns how many rows all hold, "
+                   "unless these are too few: then nothing but that.",
+                   "mixed": "Before the first iteration, rows are matched. Each party learns which others hold cells "
+                   f"of its own rows. {TAGS} Everybody learns how many rows there are of which some parties hold some "
+                   "cells, and not which, since rows stand in random order; or how many cells are in the way."}),
+    Item(what="tags of ids", when="before", at="before the first iteration", to=("dealer",),
+         only={"ids": True, "matching": "private"},
+         sentence="Before the first iteration, rows are matched in private. The helper gets a tag of every id, made "
+         "with a key that it lacks: it learns how many ids each set of parties has in common, and no id. (Together "
+         "with a party it could try out ids.) Nobody else learns even how many match: each party gets random places "
+         "for its rows, and a share of which places count."),
     Item(what="start rows", when="start", to=("owners",),
          only={"doing": "fit", "labels": "revealed", "init": "k-means++"},
          sentence="At each start, {who} learn the numbers of the rows that k-means++ has drawn."),
     Item(what="stop bit", when="iteration", at="after each iteration but the last that is allowed", in_last=False,
-         to=EVERYBODY, only=FIT,
+         to=EVERYBODY, only={**FIT, "tells_stops": True},
          sentence="After every iteration, {who} learn one bit: whether the centres have moved so little that the run "
          "stops. (After the last iteration that is allowed, not even that.)"),
     Item(what="counts", when="iteration", to=("servers",), only=COUNTS,
@@ -228,7 +149,7 @@ ITEMS: tuple[Item, ...] = (
          precision=f"{STEP}, in columns that have a resolution",
          sentence={"horizontal": IN_ALL, "mixed": IN_ALL,
                    "vertical": "The centres{spared} in its own columns, not in the others'."}),
-    Item(what="labels", when="end", to=("owners",), each="row",
+    Item(what="labels", when="end", to=("owners",), each="row", only=LABELLED,
          sentence={"horizontal": "The cluster of each of its own rows.",
                    "vertical": "The cluster of each row, since it holds columns of all. From this follow the sizes of "
                    "the {which}.",
@@ -258,15 +179,31 @@ ITEMS: tuple[Item, ...] = (
          "their own centre than to the next."),
     Item(what="share of the centres", kind="kept", when="end", to=("servers",), only={**FIT, "centers": "shared"},
          sentence="No centres: it keeps a share of them, with which new rows can be labelled together."),
-    Item(what="table", kind="public", when="before", to=EVERYBODY,
+    Item(what="closed columns", when="end", to=("owners", "servers"), only=SURVEY,
+         sentence="Which columns stay closed (one bit a column), and not why. A column is open if {rule}. Of a closed "
+         "column nothing else is opened."),
+    Item(what="missing values", when="end", to=("owners",), only=SURVEY, precision="multiples of the least size",
+         sentence="Of each open column, how many values are missing in all{missing}."),
+    Item(what="column means", when="end", to=("owners",), only=SURVEY, precision="a public step, a cell or more",
+         sentence="Of each open column, the mean over all rows, values beyond the bounds counted as lying on them, to "
+         "a step of at least a {cells}th of the range."),
+    Item(what="quantiles", when="end", to=("owners",), only=SURVEY, precision="a cell of a public grid, if at all",
+         sentence="Of each open column, the cells in which these quantiles lie: {quantiles}; or that they lie outside "
+         "the bounds. A quantile stays closed, and not why, {quiet}."),
+    Item(what="table", kind="public", when="before", to=EVERYBODY, only=SURVEY,
+         sentence="How many rows, columns and parties there are, and who holds how many rows and which columns."),
+    Item(what="options", kind="public", when="before", to=EVERYBODY, only=SURVEY,
+         sentence="All options: the quantiles and the grid, on which nothing of the data has any influence."),
+    Item(what="messages", kind="public", when="end", to=(*EVERYBODY, "network"), only=SURVEY,
+         sentence="When and how much everybody sends, which does not depend on the data."),
+    Item(what="table", kind="public", when="before", to=EVERYBODY, only=CLUSTERED,
          sentence="How many rows, columns, clusters and parties there are, and who holds how many rows and which "
          "columns."),
     Item(what="columns", kind="public", when="before", to=EVERYBODY,
          sentence="The names of the columns and their agreed ranges."),
-    Item(what="options", kind="public", when="before", to=EVERYBODY,
-         sentence="All options, and the public random numbers that draw the rows to start from. With k-means++ the "
-         "number of the first of these rows is public, otherwise the numbers of all are; never what the rows hold."),
-    Item(what="messages", kind="public", when="iteration", to=(*EVERYBODY, "network"),
+    Item(what="options", kind="public", when="before", to=EVERYBODY, only=CLUSTERED,
+         sentence="All options, and the public random numbers that draw the rows to start from. {drawn}"),
+    Item(what="messages", kind="public", when="iteration", to=(*EVERYBODY, "network"), only=CLUSTERED,
          sentence="How many iterations the run takes, and when and how much everybody sends."),
     Item(what="participants", kind="public", when="before", to=EVERYBODY,
          sentence="Who takes part: names, addresses and certificates."),

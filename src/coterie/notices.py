@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from coterie.data import Blocks
+from coterie.data.frames import LEFT_OUT
 
 if TYPE_CHECKING:
     from coterie.estimator import SecureKMeans
@@ -53,7 +54,8 @@ def say_result(model: SecureKMeans) -> None:
 
 def warn_of_result(model: SecureKMeans, columns: Sequence[str]) -> None:
     """Clusters without rows, and columns that could not get their full weight."""
-    found = len(np.unique(model.labels_))
+    labels = getattr(model, "labels_", np.arange(model.n_clusters_))  # if they are nobody's to know, nothing is said
+    found = len(np.unique(labels[labels != LEFT_OUT]))
     if found < model.n_clusters_ and not model._closed.any():
         said = f"Number of distinct clusters ({found}) found smaller than n_clusters ({model.n_clusters_})"
         warnings.warn(f"{said}. Possibly due to duplicate points in X.", ConvergenceWarning, stacklevel=4)

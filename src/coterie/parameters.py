@@ -18,19 +18,23 @@ from coterie.clustering import (
     QUALITY,
     SEED_BYTES,
     Task,
-    at_home,
     distinct_rows,
     make_scaled,
     make_task,
     relative_weights,
     stays_inside,
 )
+from coterie.columns import Feature
 from coterie.data import Blocks
+from coterie.encoded import category_groups, encode_blocks, private_resolution, standardise_at_home
 from coterie.errors import InputError
 from coterie.ideal import MOST_CHOICES
+from coterie.matching import MATCHING, PLACING
 from coterie.planning import check_plan, planned
 from coterie.protocols import FAMILIES, Ints
 from coterie.ring import FixedPoint, widen
+from coterie.row_weights import to_numbers, to_whole
+from coterie.runtime.job import Job
 from coterie.sharing import Disclosure
 
 if TYPE_CHECKING:
@@ -40,7 +44,6 @@ __all__ = [
     "Prepared",
     "check_parameters",
     "check_whole_number",
-    "encode_blocks",
     "name_parties",
     "prepare_fit",
 ]
@@ -60,15 +63,27 @@ CHOICES = {
     "measures": ("revealed", "secret"),
     "contribution": ("least", "none-or-least", "off"),
     "sizes": ("secret", "rounded"),
+    "matching": ("equal", "shared", "private"),
 }
 
 
 class Prepared(NamedTuple):
-    """The task, each party's block, and what was disclosed to agree on it."""
+    """The task, each party's block, what was disclosed to agree on it; what each party's rows count for, and what a
+    weight of 1 stands for; where rows are matched in private, which count, for the helper."""
 
     task: Task
     blocks: list[Ints]
     disclosed: list[Disclosure]
+    row_weights: list[Ints | None]
+    weight_unit: float = 1.0
+    members: Ints | None = None
+
+    @property
+    def jobs(self) -> list[Job]:
+        """Of every role, the helper first."""
+        given = self.row_weights or [None] * len(self.blocks)
+        owners = [Job(self.task, block=own, row_weights=w) for own, w in zip(self.blocks, given, strict=True)]
+        return [Job(self.task, row_weights=self.members), *owners]
 
 
 def check_parameters(model: SecureKMeans) -> None:
@@ -98,8 +113,15 @@ def check_parameters(model: SecureKMeans) -> None:
     check_plan(model.plan)
 
 
-def prepare_fit(model: SecureKMeans, table: Blocks, names: Sequence[str] | None = None, init: Any = None) -> Prepared:
-    """With data; `names` of the columns, if they are not the blocks' own; `init`, if that is not the model's."""
+def prepare_fit(
+    model: SecureKMeans,
+    table: Blocks,
+    names: Sequence[str] | None = None,
+    init: Any = None,
+    row_weights: Sequence[Floats | None] = (),
+) -> Prepared:
+    """With data; `names` of the columns, if they are not the blocks' own; `init`, if that is not the model's;
+    `row_weights`: what each party gives to its rows."""
     init = model.init if init is None else init
     if callable(init):
         raise InputError("a function as init sees all rows, which no party does: it is for fit(X); give centres")
@@ -108,25 +130,53 @@ def prepare_fit(model: SecureKMeans, table: Blocks, names: Sequence[str] | None 
     if k > n:
         raise InputError(f"n_samples={n} should be >= n_clusters={k}; use fewer clusters")
     columns = tuple(names or table.names)
+    declared = table.features
     everybody = FAMILIES[model.protocol].world(name_parties(len(table.blocks))).everybody
-    low, high, disclosed = _find_bounds(model.bounds, table, columns, everybody)
-    resolution = _check_resolution(model.resolution, columns, table.layout.partition)
+    low, high, disclosed = _find_bounds(_by_feature(model.bounds, declared, (0.0, 1.0)), table, columns, everybody)
+    whole_weights, most_weight, unit = to_whole(row_weights, n, model.least_cluster_size > 1)
+    if most_weight:
+        disclosed.append(Disclosure("largest weight", everybody, "weights become whole numbers"))
+    by_columns = table.layout.partition == "vertical"
+    resolution = _check_resolution(_by_feature(model.resolution, declared), columns, by_columns and not table.private)
+    groups = category_groups(declared)
+    for group in groups:
+        room = (len(group) - 1) / 4 if columns[group[0]] in resolution else 0.0
+        for l in group:
+            low[l], high[l] = -room, 1.0 + room
     wanted = None if model.fractional_bits == "auto" else int(model.fractional_bits)
-    weights = _check_weights(model.column_weights, columns)
+    weights = _check_weights(_by_feature(model.column_weights, declared), columns)
     rounded = bool(resolution) and model.least_cluster_size > 1
     inside = stays_inside(model.centers, model.scales, model.partition, not isinstance(init, str), rounded)
     encoding, metric = make_scaled(
-        model.scale, table.layout.partition, columns, low, high, n, k, inside=inside, wanted=wanted, weights=weights
+        model.scale,
+        table.layout.partition,
+        columns,
+        low,
+        high,
+        n * max(most_weight, 1),
+        k,
+        inside=inside,
+        wanted=wanted,
+        weights=weights,
+        distances=[feature.distance for feature in declared],
     )
-    if model.scale == "standard" and table.layout.partition == "vertical":
+    if model.scale == "standard" and by_columns:
         bounds = FixedPoint(tuple(low), tuple(high), columns, 0)
-        encoding, disclosed = standardise_at_home(encoding, bounds, table), []
+        encoding = standardise_at_home(encoding, bounds, table, resolution)
+        disclosed = [entry for entry in disclosed if entry.what != "bounds"]
+    if table.matched is not None:
+        disclosed.append(_matching_disclosed(model.protocol, table))
+    if table.private:
+        resolution = private_resolution(
+            model.centers, model.scale, encoding, resolution, [columns[l] for group in groups for l in group]
+        )
     task = make_task(
         model.protocol,
         k,
         table.layout,
         encoding,
         resolution=resolution,
+        groups=groups,
         metric=metric,
         scales=model.scales,
         counts=model.counts,
@@ -141,10 +191,25 @@ def prepare_fit(model: SecureKMeans, table: Blocks, names: Sequence[str] | None 
         least=int(model.least_cluster_size),
         contribution=model.contribution,
         sizes=model.sizes,
-        quality=_check_quality(model.quality),
+        quality=tuple(
+            one for one in _check_quality(model.quality) if one == "inertia" or not (most_weight or table.private)
+        ),
+        most_weight=most_weight,
+        private=table.private,
     )
     task = planned(task, len(table.blocks), model.plan)
-    return Prepared(task, encode_blocks(task, table), disclosed)
+    members = None if table.matched is None else table.matched.members
+    return Prepared(task, encode_blocks(task, table), disclosed, whole_weights, unit, members)
+
+
+def _matching_disclosed(protocol: str, table: Blocks) -> Disclosure:
+    """What is learnt when rows are matched, as in a study."""
+    world = FAMILIES[protocol].world(name_parties(len(table.blocks)))
+    if world.dealer is None:
+        raise InputError(f'rows are matched by a helper, and protocol="{protocol}" has none')
+    if table.private:
+        return Disclosure("tags of ids", (world.names[world.dealer],), PLACING)
+    return Disclosure("matching ids", world.everybody, MATCHING)
 
 
 def _check_quality(wanted: Any) -> tuple[str, ...]:
@@ -159,13 +224,14 @@ def _check_weights(wanted: Any, columns: Sequence[str]) -> tuple[float, ...]:
     return relative_weights(wanted, columns)
 
 
-def standardise_at_home(encoding: FixedPoint, bounds: FixedPoint, table: Blocks) -> FixedPoint:
-    """By columns, each party knows the mean and standard deviation of its own. Ranges that were given hold, too."""
-    for j, block in enumerate(table.blocks):
-        own = table.layout.own_columns(j + 1)
-        bounds.encode(block, own, f"party P{j + 1}: ")
-        encoding = at_home(encoding, own, block.mean(axis=0), block.std(axis=0))
-    return encoding
+def _by_feature(wanted: Any, features: Sequence[Feature], category: Any = None) -> Any:
+    """What is said of columns, said of the features that they became; `category`: of those of one, if nothing is."""
+    if not features or not isinstance(wanted, Mapping):
+        return wanted
+    found = {feature.name: wanted[feature.column] for feature in features if feature.column in wanted}
+    fixed = {feature.name: category for feature in features if feature.distance and category is not None}
+    others = {name: value for name, value in wanted.items() if name not in {one.column for one in features}}
+    return {**others, **found, **fixed}
 
 
 def check_choices(wanted: Any) -> tuple[int, ...]:
@@ -199,7 +265,7 @@ def _start(model: SecureKMeans, init: Any, encoding: FixedPoint, n: int, choices
         warnings.warn(f"{said} n_init={model.n_init}", RuntimeWarning, stacklevel=5)
     if len(choices) > 1:
         raise InputError("with several n_clusters to choose from, no centres can be given to start from")
-    centers = _numbers("init", init)
+    centers = to_numbers("init", init)
     if centers.shape != (k, encoding.columns):
         rows_fit = centers.ndim == 2 and len(centers) == k
         raise InputError(
@@ -213,7 +279,7 @@ def _start(model: SecureKMeans, init: Any, encoding: FixedPoint, n: int, choices
     return {"centers_given": tuple(tuple(int(v) for v in row) for row in whole)}
 
 
-def _check_resolution(wanted: Any, columns: Sequence[str], partition: str) -> Mapping[str, float]:
+def _check_resolution(wanted: Any, columns: Sequence[str], labels_known: bool) -> Mapping[str, float]:
     """The steps on which values of columns lie, checked."""
     if wanted is None:
         return {}
@@ -224,7 +290,7 @@ def _check_resolution(wanted: Any, columns: Sequence[str], partition: str) -> Ma
             raise InputError(f"resolution names column {name!r}, which is not in the data")
         if not isinstance(step, numbers.Real) or not 0 < float(step) < math.inf:
             raise InputError(f"resolution of column {name!r} must be a number above 0, not {step!r}")
-    if partition == "vertical":
+    if labels_known:
         raise InputError(
             "resolution is for rows: where columns are split, every party learns every label and so the sizes"
         )
@@ -254,9 +320,9 @@ def _find_bounds(
         missing = [name for name in columns if name not in wanted]
         if missing:
             raise InputError(f"bounds has no range for column {missing[0]!r}")
-        pairs = _numbers("bounds", [wanted[name] for name in columns])
+        pairs = to_numbers("bounds", [wanted[name] for name in columns])
     else:
-        pairs = _numbers("bounds", wanted)
+        pairs = to_numbers("bounds", wanted)
     if pairs.shape != (d, 2):
         raise InputError(f"bounds has shape {pairs.shape}; one (low, high) per column is {(d, 2)}")
     bad = ~(np.isfinite(pairs).all(axis=1) & (pairs[:, 0] <= pairs[:, 1]))
@@ -265,23 +331,8 @@ def _find_bounds(
     return pairs[:, 0].tolist(), pairs[:, 1].tolist(), []
 
 
-def encode_blocks(task: Task, table: Blocks) -> list[Ints]:
-    return [
-        task.encoding.encode(block, table.layout.own_columns(j + 1), f"party P{j + 1}: ")
-        for j, block in enumerate(table.blocks)
-    ]
-
-
 def name_parties(parties: int) -> tuple[str, ...]:
     return tuple(f"P{j}" for j in range(1, parties + 1))
-
-
-def _numbers(name: str, value: Any) -> Floats:
-    """An argument that must be an array of numbers."""
-    try:
-        return np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"{name} must be an array of numbers, in rows of equal length") from None
 
 
 def check_whole_number(name: str, value: Any, least: int) -> int:

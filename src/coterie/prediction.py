@@ -9,8 +9,8 @@ import numpy as np
 
 from coterie.clustering import make_task
 from coterie.data import Blocks
+from coterie.encoded import category_groups, encode_blocks
 from coterie.errors import InputError
-from coterie.parameters import encode_blocks
 from coterie.planning import planned
 from coterie.runtime.job import Job
 
@@ -25,14 +25,14 @@ def check_like_the_fit(model: SecureKMeans, table: Blocks, blocks: Sequence[Any]
     if _needs_shares(model) and model.shares() and len(table.blocks) != model._parties:
         what = "centres" if model.centers == "shared" else "scales"
         raise InputError(f"{what} are shared among {model._parties} parties, but there are {len(blocks)} blocks")
-    if table.layout.d != model.n_features_in_:
-        raise InputError(f"the blocks have {table.layout.d} columns in all, the model has {model.n_features_in_}")
+    if table.layout.d != model._encoding.columns:
+        raise InputError(f"the blocks have {table.layout.d} columns in all, the model has {model._encoding.columns}")
     if len(table.layout.columns) != len(model._columns):
         raise InputError(f"at the fit {len(model._columns)} parties had columns; there are {len(blocks)} blocks")
     for j, (own, before) in enumerate(zip(table.layout.columns, model._columns, strict=True)):
         if own != before:
             raise InputError(f"party P{j + 1} brings {len(own)} columns; at the fit it had columns {list(before)}")
-    known = getattr(model, "feature_names_in_", None)
+    known = model.features_ if hasattr(model, "feature_names_in_") else None
     if known is not None and all(hasattr(b, "columns") for b in blocks) and list(known) != list(table.names):
         other = next(a for a, b in zip(table.names, known, strict=True) if a != b)
         raise InputError(f"column {other!r} stands where the fit had another; put columns in the fit's order")
@@ -51,6 +51,7 @@ def prediction_jobs(model: SecureKMeans, table: Blocks) -> list[Job]:
         table.layout,
         model._encoding,
         checked=False,
+        groups=category_groups(table.features),
         centers="shared" if model.centers == "shared" else "revealed",
         least=int(model.least_cluster_size),
         metric=model._metric,

@@ -92,6 +92,7 @@ def test_vertical_reports_keep_columns_apart_and_machines_get_json(file, tmp_pat
         assert not any(large & set(shown[other]) for other in others)
 
 
+@pytest.mark.slow
 def test_hostile_names_and_a_quiet_run(tmp_path, capsys):
     names = ["<script>alert(1)</script>", "$a$", "[bold]b"]
     file = write_csv(tmp_path / "x.csv", BLOBS, names, people=False)
@@ -146,6 +147,7 @@ def test_a_page_shows_what_a_party_would_have(one_small, tmp_path, capsys):
     assert json.loads((out / "simulation.json").read_text())["closed"] == []
 
 
+@pytest.mark.slow
 def test_rounded_centres_and_sizes(one_small, tmp_path, capsys):
     out = tmp_path / "out"
     options = ["--resolution", "age=1,mass=1", "--sizes", "rounded", "--contribution", "off"]

@@ -1,11 +1,15 @@
-"""Layout, by hand: three parties, four rows, three columns."""
+"""Layout, by hand: three parties, four rows, three columns; which kinds of rows there are."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from coterie.clustering import Layout
+from coterie.clustering.layout import kinds_of_rows
 
 HORIZONTAL = Layout("horizontal", 4, 3, rows=(1, 0, 3))
 VERTICAL = Layout("vertical", 4, 3, columns=((0,), (2,), (1,)))
@@ -67,3 +71,11 @@ def test_every_cell_has_one_owner_and_the_blocks_add_up_to_the_table(layout):
     np.testing.assert_array_equal(np.sum(parts, axis=0), TABLE)
     for j, part in zip((1, 2, 3), parts, strict=True):
         np.testing.assert_array_equal(part != 0, cells[j - 1])
+
+
+@given(arrays(np.uint8, st.tuples(st.integers(0, 30), st.integers(1, 4)), elements=st.integers(0, 3)))
+def test_kinds_of_rows(cells):
+    kinds, kind_of = kinds_of_rows(cells)
+    expected, inverse = np.unique(cells, axis=0, return_inverse=True)
+    assert kinds.tolist() == expected.tolist()
+    assert kind_of.tolist() == inverse.reshape(-1).tolist()

@@ -97,7 +97,7 @@ def test_a_run_that_is_opened_once_more_tells_the_spread_that_it_began_with():
     random = np.random.RandomState(2)
     mine, theirs = random.normal(40, 5, (60, 2)), random.normal(60, 20, (100, 2)).clip(0, 100)
     model = SecureKMeans(3, scale="standard", **RULED)
-    task, blocks, _ = prepare_fit(model, gather([mine, theirs], "horizontal", ("P1", "P2")))
+    task, blocks, *_ = prepare_fit(model, gather([mine, theirs], "horizontal", ("P1", "P2")))
     world = OneTime.world(name_parties(2))
 
     def run(blocks, points=None):

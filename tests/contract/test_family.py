@@ -216,6 +216,7 @@ def any_of(f: Family, data: Data):
 # -- of a start: k-means++, of which the last group of rows is partial
 
 SAMPLING = Sampling.of(PROBLEM)
+DRAWN = sampling._Draws(SAMPLING, np.ones(SAMPLING.rows, np.int64), False)
 FIRST, CANDIDATES, BEST = 4, [7, 11, 4], 1
 DISTANCES = ((ROWS[:, None] - ROWS) ** 2).sum(2)
 NEAREST = DISTANCES[:, FIRST]
@@ -288,7 +289,7 @@ def keep(f: Family, data: Data):
 def draw(f: Family, data: Data):
     def operate(g, rows):
         begun(g, rows)
-        found, numbers = g.draw(rows, g.public(sampling._of_groups(SAMPLING, NEAREST)), PAIRS, SAMPLING)
+        found, numbers = g.draw(rows, g.public(DRAWN.of_groups(NEAREST)), PAIRS, SAMPLING)
         return concatenate([found, numbers[:, None]], axis=1)
 
     return both(f, data, operate)
@@ -311,9 +312,7 @@ STEPS = {
     consider: by_group(LEFT),
     spread: held_by(NEAREST)[[1, 0, 1]],
     keep: held_by(LEFT[BEST]),
-    draw: with_numbers(
-        [sampling._draw(SAMPLING, sampling._of_groups(SAMPLING, NEAREST), NEAREST, u, v) for u, v in PAIRS.tolist()]
-    ),
+    draw: with_numbers([DRAWN.draw(DRAWN.of_groups(NEAREST), NEAREST, u, v) for u, v in PAIRS.tolist()]),
     seed: with_numbers(sampling.plus_plus(SAMPLING, ROWS, *DRAWS)),
     labels: LABELS,
     named_labels: np.array([4, 0, 2, 1])[LABELS],

@@ -79,7 +79,7 @@ def test_it_predicts(parties, centers):
     assert model.predict_parties(blocks).tolist() == model.labels_.tolist()
 
 
-@pytest.mark.parametrize("parties", [2, 3, 4])
+@pytest.mark.parametrize("parties", [2, *(pytest.param(p, marks=pytest.mark.slow) for p in (3, 4))])
 def test_it_runs_between_processes_over_tls(monkeypatch, parties):
     """Rank 0 serves, is vacant, and is vacant with an owner who does not serve. Workers register the family first."""
     start = subprocess.Popen

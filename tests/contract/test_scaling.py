@@ -123,6 +123,8 @@ def expected_weights(scatters, problem):
     factors = problem.metric.factors or [None] * problem.columns
     half = max(problem.half)
     both = [weight_of(int(w), problem.rows, half, problem.metric, f) for w, f in zip(scatters, factors, strict=True)]
+    if problem.metric.constants:
+        both = [(own, 0) if own else one for own, one in zip(problem.metric.constants, both, strict=True)]
     return [weight for weight, _ in both], [capped for _, capped in both]
 
 
@@ -164,6 +166,19 @@ def problems(draw):
     edges = [(1 << b) + step for b in range(most.bit_length()) for step in (-1, 0, 1)]
     scatters = draw(st.lists(numbers(0, most, *edges), min_size=columns, max_size=columns))
     return Problem(rows, 8, (1 << f,) * columns, metric=metric), scatters
+
+
+@every_family
+@pytest.mark.parametrize("factors", [(), (4096, 2048, 41, 4096)])
+def test_constant_weights(protocol, owners, factors):
+    """They are what they are, whatever the spread, and such a column is never capped."""
+    f, metric = standard_precision(4, 150, 8, True)
+    metric = msgspec.structs.replace(metric, factors=factors, constants=(0, 4711, 0, 1))
+    problem = Problem(150, 8, (1 << f, 1 << f - 2, 1 << f, 1 << f - 2), metric=metric)
+    for scatters in ([5_000_000, 5_000_000, 1, 1], [0, 0, 1 << 2 * f, 0]):
+        found = weights(protocol, owners, scatters, problem)
+        assert found == expected_weights(scatters, problem)
+        assert (found[0][1], found[0][3], found[1][1], found[1][3]) == (4711, 1, 0, 0)
 
 
 @ONE_OF_EACH

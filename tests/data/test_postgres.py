@@ -248,3 +248,40 @@ def test_a_driver_that_cannot_tell_types(url, monkeypatch):
     silent = lambda *given: [field.remove_metadata() for field in told(*given)]  # noqa: E731
     monkeypatch.setattr(dbapi.Cursor, "adbc_execute_schema", silent)
     assert "too old to tell types" in refused(url, "SELECT 1.5::money AS a", kind=InputError)
+
+
+# -- columns that are no numbers -----------------------------------------------------------------------------------
+
+
+COLUMNS = [
+    Wanted("sex", kind="category", categories=("f", "m"), missing="drop"),
+    Wanted("ward", kind="category", categories=("1", "10")),
+    Wanted("seen", "2020-01-01", "2020-12-31", kind="date"),
+    Wanted("smoker", kind="boolean", missing=True),
+]
+
+
+@pytest.mark.parametrize("sex", ["text", "varchar(9)", "char(3)"])
+@pytest.mark.parametrize("seen", ["date", "timestamp", "timestamptz", "text"])
+@pytest.mark.parametrize("smoker", ["bool", "text", "int2"])
+def test_columns_that_are_no_numbers(url, sex, seen, smoker):
+    yes = "true" if smoker != "int2" else "1"
+    rows = [f"('f', 1, '2020-02-01', '{yes}')", "(NULL, 10, '2020-03-01', NULL)", "('m', 10, '2020-12-31', NULL)"]
+    casts = f"sex::{sex} AS sex, ward, seen::{seen} AS seen, smoker::{smoker} AS smoker"
+    query = f"SELECT {casts} FROM (VALUES {', '.join(rows)}) AS v(sex, ward, seen, smoker)"
+    found = read_rows(f"{url}?options=-c%20timezone%3DUTC", COLUMNS, query=query)
+    np.testing.assert_array_equal(found.values, [[1, 0, 1, 0, 18_293, 1], [0, 1, 0, 1, 18_627, 1]])
+    np.testing.assert_array_equal(found.places, [0, 2])
+    assert (found.handled.missing, found.handled.filled) == ({"sex": 1}, {"smoker": 1})
+
+
+def test_booleans_as_categories(url):
+    column = Wanted("a", kind="category", categories=("true", "false"))
+    found = read_rows(url, [column], query="SELECT a FROM (VALUES (true), (false)) AS v(a)")
+    np.testing.assert_array_equal(found.values, [[1, 0], [0, 1]])
+
+
+def test_words_that_were_not_agreed_on_are_counted(url):
+    query = f"SELECT '{SECRET_TEXT}' AS sex FROM generate_series(1, 3)"
+    said = refused(url, query, COLUMNS[:1])
+    assert "column 'sex', 3 cells (row 1 of the query's result, row 2 of the query's result" in said

@@ -369,10 +369,23 @@ def test_bounds_belong_to_the_range(tmp_path):
     assert len(read(path, [column("a", 0, 120), column("b", -1, 1)]).values) == 2
 
 
-def test_the_first_wrong_row_is_named_then_the_first_wanted_column(tmp_path):
-    path = csv_file(tmp_path, f"a,b\n1,2\n3,\n{SECRET_TEXT},{SECRET_TEXT}\n")
-    assert "data row 2 (line 3), column 'b'" in refused(path)
-    assert "data row 3 (line 4), column 'a'" in refused(path, [column("a")])
+def test_all_that_is_wrong_is_named_by_column_and_kind(tmp_path):
+    path = csv_file(tmp_path, f"a,b\n1,2\n3,\n{SECRET_TEXT},{SECRET_TEXT}\n4,\n")
+    said = refused(path).splitlines()
+    assert said[0] == f"{path}: 4 cells cannot be used"
+    assert said[1].startswith("  - column 'a', 1 cell (data row 3 (line 4)): not a number; correct it")
+    assert said[2].startswith(
+        "  - column 'b', 2 cells (data row 2 (line 3), data row 4 (line 5)): the value is missing; fill it in"
+    )
+    assert said[3].startswith("  - column 'b', 1 cell (data row 3 (line 4)): not a number; correct it")
+    assert "data row 3 (line 4), column 'a': not a number" in refused(path, [column("a")])
+
+
+def test_of_many_rows_the_first_few_are_named(tmp_path):
+    path = csv_file(tmp_path, "a\n" + f"1\n{SECRET_TEXT}\n" * 1_200)
+    said = refused(path, [column("a")])
+    assert "column 'a', 1,200 cells (data row 2 (line 3), data row 4 (line 5), data row 6 (line 7), " in said
+    assert "data row 10 (line 11) and 1,195 more): not a number" in said
 
 
 def test_a_wrong_value_far_down(tmp_path):
@@ -476,7 +489,7 @@ def test_tables_made_from_a_file_without_a_header_are_not_quoted(tmp_path):
 
 
 def test_another_delimiter(tmp_path):
-    assert "separate columns by commas" in refused(csv_file(tmp_path, f"a;b\n1;{SECRET}\n"))
+    assert "say so with --delimiter" in refused(csv_file(tmp_path, f"a;b\n1;{SECRET}\n"))
 
 
 @pytest.mark.parametrize(
@@ -592,7 +605,10 @@ def test_a_file_that_may_not_be_read(tmp_path):
 
 
 def test_kinds_of_data_that_are_not_read(tmp_path):
-    assert "not a kind of data that can be read" in refused(file(tmp_path, "x.xlsx", ""), kind=InputError)
+    assert "not a kind of data that can be read" in refused(file(tmp_path, "x.json", ""), kind=InputError)
+    assert "save the sheet as CSV UTF-8" in refused(file(tmp_path, "x.xlsx", ""), kind=InputError)
+    for ending in ("sas7bdat", "xpt", "dta", "sav"):
+        assert "to_parquet" in refused(file(tmp_path, f"x.{ending}", ""), kind=InputError)
     said = refused(f"mysql://me:{SECRET_TEXT}@host/x.csv", kind=InputError)
     assert "only postgresql:// is a source" in said
 
@@ -705,6 +721,15 @@ def test_an_id_that_comes_twice(tmp_path):
     path = csv_file(tmp_path, f"who,a\nx,1\n{SECRET_TEXT},2\ny,3\n {SECRET_TEXT},4\n")
     said = refused(path, A, "who")
     assert f"{path}, data row 2 (line 3) and data row 4 (line 5), column 'who': the same id twice" in said
+
+
+def test_all_rows_whose_ids_are_in_the_way_are_counted(tmp_path):
+    path = str(tmp_path / "data.csv")
+    Path(path).write_text("who,a\nx,1\n,2\nx,3\n ,4\n")
+    assert "data row 2 (line 3), column 'who': the id is missing, and in 1 more rows" in refused(path, A, "who")
+    Path(path).write_text("who,a\nx,1\ny,2\nx,3\nx,4\ny,5\n")
+    said = refused(path, A, "who")
+    assert "data row 1 (line 2) and data row 3 (line 4), column 'who': the same id twice; 3 rows have an id" in said
 
 
 @pytest.mark.parametrize("kind", ["DOUBLE", "DECIMAL(9, 0)", "BOOLEAN"])

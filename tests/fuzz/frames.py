@@ -14,7 +14,8 @@ import numpy as np
 
 from coterie.errors import AuthenticationError, FrameError, PeerLost, PeerUnreachable
 from coterie.study.audit import Head
-from coterie.study.handshake import Card, Front, Greeting, Proposal, read_letter
+from coterie.study.greetings import Card, Front, Greeting, read_letter
+from coterie.study.handshake import Proposal
 from coterie.study.session import Finished
 from coterie.transport import Stamp
 from coterie.transport.certificates import create_credentials

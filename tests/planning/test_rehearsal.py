@@ -70,7 +70,15 @@ def test_bytes_and_rounds_are_as_rehearsed(protocol, parties, way, ended_by):
         assert found.rounds_per_iteration == model.traffic_.rounds_per_iteration
 
 
-@pytest.mark.parametrize("options", [{}, {"centers": "shared"}, {"least": 3}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({}, marks=pytest.mark.slow),
+        pytest.param({"centers": "shared"}, marks=pytest.mark.slow),
+        {"least": 3},
+    ],
+    ids=str,
+)
 def test_several_starts(options):
     task = sketch(even_layout("horizontal", 200, 2, 2), 2, protocol="securenn", restarts=3, init="random")
     task = msgspec.structs.replace(task, block_rows=64, **options)

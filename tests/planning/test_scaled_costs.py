@@ -142,7 +142,8 @@ def test_servers_choose_without_a_dealer():
     assert_as_forecast(model, x)
 
 
-@pytest.mark.parametrize("ended_by", [pytest.param("stop", marks=pytest.mark.slow), "max_iter"])
+@pytest.mark.slow
+@pytest.mark.parametrize("ended_by", ["stop", "max_iter"])
 def test_a_rehearsal_finds_what_a_dry_run_finds(ended_by):
     model = SecureKMeans((2, 3), protocol="securenn", init="random", n_init=2, bounds=[(-1, 1)] * 3, plan=BLOCKS)
     task = task_of(model, X)

@@ -46,6 +46,8 @@ def weights_of(table: np.ndarray, problem: Problem) -> tuple[list[int], list[int
     half, factors = max(problem.half), metric.factors or [None] * problem.columns
     scatters = [scatter_of([int(x) for x in column], problem.reciprocal_bits) for column in table.T]
     found = [weight_of(w, problem.rows, half, metric, f) for w, f in zip(scatters, factors, strict=True)]
+    if metric.constants:
+        found = [(constant, 0) if constant else one for constant, one in zip(metric.constants, found, strict=True)]
     return [weight for weight, _ in found], [capped for _, capped in found]
 
 

@@ -8,16 +8,21 @@ import pytest
 from coterie.protocols.onetime.kernels import masked_difference, spread, two_products, two_sums
 
 LENGTHS = (1, 511, 513, 1025, 3000)
-RANDOM = np.random.default_rng(6)
 
 
-def words(*shape):
-    return RANDOM.integers(0, 1 << 64, shape, dtype=np.uint64)
+@pytest.fixture
+def random():
+    return np.random.default_rng(6)
+
+
+@pytest.fixture
+def words(random):
+    return lambda *shape: random.integers(0, 1 << 64, shape, dtype=np.uint64)
 
 
 @pytest.mark.parametrize("n", LENGTHS)
 @pytest.mark.parametrize("held", [True, False])
-def test_two_sums(n, held):
+def test_two_sums(words, n, held):
     x, h, e, u, out = words(3, n), words(4, n), words(3, n), words(4, n), words(4, 3)
     expected = out + u @ e.T + (h @ x.T if held else np.uint64(0))
     two_sums(x if held else x[:0], h, e, u, out)
@@ -26,7 +31,7 @@ def test_two_sums(n, held):
 
 @pytest.mark.parametrize("n", LENGTHS)
 @pytest.mark.parametrize("held", [True, False])
-def test_two_products(n, held):
+def test_two_products(words, n, held):
     x, f, e, b, out = words(3, n), words(4, 3), words(3, n), words(4, 3), words(4, n)
     expected = out + b @ e + (f @ x if held else np.uint64(0))
     two_products(x if held else x[:0], f, e, b, out)
@@ -34,9 +39,9 @@ def test_two_products(n, held):
 
 
 @pytest.mark.parametrize("n", LENGTHS)
-def test_spread(n):
-    factors, values, groups, out = words(2, 5), words(3, n), RANDOM.integers(0, 5, n), np.zeros((2, 3, n), np.uint64)
-    places = RANDOM.permutation(n)
+def test_spread(random, words, n):
+    factors, values, groups, out = words(2, 5), words(3, n), random.integers(0, 5, n), np.zeros((2, 3, n), np.uint64)
+    places = random.permutation(n)
     spread(factors, values, groups, places, out)
     expected = np.zeros_like(out)
     expected[:, :, places] = factors[:, None, groups] * values[None]
@@ -44,7 +49,7 @@ def test_spread(n):
 
 
 @pytest.mark.parametrize("width", [8, 33, 64])
-def test_masked_difference(width):
+def test_masked_difference(words, width):
     mask, left, right = np.uint64((1 << width) - 1), np.array([0, 2, 1]), np.array([1, 0, 2])
     z, r, out = words(3, 700), words(3 * 700), np.zeros(3 * 700, np.uint64)
     masked_difference(z, left, right, r, mask, out)

@@ -85,16 +85,22 @@ def test_over_all_numbers_a_place_is_drawn_by_its_weight(monkeypatch, bits):
             assert all(abs(found - wanted) < 1 for found, wanted in zip(drawn.tolist(), exact, strict=True))
 
 
+def draws_of(layout):
+    """Of rows that count alike."""
+    return sampling._Draws(layout, np.ones(layout.rows, np.int64), False)
+
+
 def test_over_all_pairs_of_numbers_a_row_is_drawn_by_its_distance(monkeypatch):
     """Both levels: a row's share is its group's times its own in the group, each to within one of 2^7 numbers."""
     bits = 7
     monkeypatch.setattr(sampling, "DRAW_BITS", bits)
     nearest = np.random.RandomState(1).randint(0, 50, 21)
     layout = Sampling(21, 8, 6, 0, 0, 0)  # the last group has 5 rows
-    weights = sampling._of_groups(layout, nearest)
+    draws = draws_of(layout)
+    weights = draws.of_groups(nearest)
     drawn = np.zeros(21)
     for u, v in product(range(1 << bits), repeat=2):
-        drawn[sampling._draw(layout, weights, nearest, u, v)] += 1
+        drawn[draws.draw(weights, nearest, u, v)] += 1
     for i in range(21):
         group = range(i // 8 * 8, min(i // 8 * 8 + 8, 21))
         inner = Fraction(int(nearest[i]) + 1, sum(int(nearest[j]) + 1 for j in group))
@@ -105,7 +111,7 @@ def test_over_all_pairs_of_numbers_a_row_is_drawn_by_its_distance(monkeypatch):
 def test_where_all_rows_are_alike_every_row_can_be_drawn():
     layout = Sampling.of(Problem(64, 3, (HALF,)))
     drawn = [
-        sampling._draw(layout, np.ones(4, np.int64), np.zeros(64, np.int64), int(u), int(v))
+        draws_of(layout).draw(np.ones(4, np.int64), np.zeros(64, np.int64), int(u), int(v))
         for u, v in public_draws(b"alike", 64, 2000)[1].reshape(-1, 2)
     ]
     assert set(drawn) == set(range(64))
@@ -182,7 +188,7 @@ def test_where_all_rows_are_alike_the_first_candidate_stays(n):
     layout, table = Sampling.of(Problem(n, n, (9,))), np.full((n, 1), 3)
     first, numbers = public_draws(b"alike", n, n)
     weights, nearest = np.ones(layout.groups, np.int64), np.zeros(n, np.int64)
-    expected = [sampling._draw(layout, weights, nearest, int(u), int(v)) for u, v in numbers[:, 0]]
+    expected = [draws_of(layout).draw(weights, nearest, int(u), int(v)) for u, v in numbers[:, 0]]
     assert plus_plus(layout, table, first, numbers) == [first, *expected]
 
 

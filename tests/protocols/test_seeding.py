@@ -147,7 +147,7 @@ def spread(p, hot, nearest, rows, size, ring, width=None):
         layout = Layout("vertical", n, d, columns=tuple(tuple(range(j, d, p)) for j in range(p)))
         own = None if me.deals else np.where(layout.own_cells(me.rank), rows, 0)
         (block,) = OneTime(me, problem).table(own, layout).blocks
-        block.held["nearest"] = mine(me, nearest, n)
+        block.held["pull"] = mine(me, nearest, n)
         words = given(me, ring, hot)
         return block_spread(me, block, words, d, sampled(problem, size), width or ring.width, ring.width)
 

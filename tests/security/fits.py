@@ -22,7 +22,7 @@ REACH = 1 << 25  # the encoded range is -REACH..REACH, as many steps as n = 60 r
 @dataclass(frozen=True)
 class Study:
     """What is agreed on before anybody looks at data. `drawn`: rows to start from are drawn in secret, as many as there
-    are in `starts`."""
+    are in `starts`. `weigher`: who gives rows their weights, which follow from the data and are as secret."""
 
     partition: str = "horizontal"
     p: int = 2
@@ -31,6 +31,7 @@ class Study:
     starts: tuple[tuple[int, ...], ...] = ((0, 25, 50),)
     drawn: bool = False
     options: dict[str, Any] = field(default_factory=dict)
+    weigher: str = ""
 
     @property
     def clusters(self) -> int:
@@ -52,7 +53,15 @@ class Study:
             "securenn", self.clusters, table.layout, encoding, max_iter=2, tol=0.0, **self._start, **self.options
         )
         blocks = [encoding.encode(block, table.layout.own_columns(j + 1)) for j, block in enumerate(table.blocks)]
-        return [Job(task), *(Job(task, block=block) for block in blocks)]
+        jobs = [Job(task), *(Job(task, block=block) for block in blocks)]
+        if self.weigher == "dealer":
+            jobs[0].row_weights = (data[:, 0] % 3 > 0).astype(np.int64)
+        elif self.weigher == "owners":
+            weights = 1 + data[:, 0] % task.most_weight
+            for rank in range(1, self.p + 1):
+                if self.partition == "horizontal" or rank == 1:
+                    jobs[rank].row_weights = weights[table.layout.own_rows(rank)]
+        return jobs
 
     def fit(self, data: Array, viewers: frozenset[int] = frozenset(), byte: int = 0, seed: int = 0) -> Ran:
         """Fit; the streams that `viewers` hold are constant."""
@@ -63,8 +72,8 @@ class Study:
 
 
 def near(rows: int, columns: int) -> Array:
-    """Rows that lie close to each other, around zero."""
-    return np.random.default_rng(1).integers(-50, 50, (rows, columns))
+    """Rows that lie close to each other, around zero; not so close that clusters tie, and stay closed."""
+    return np.random.default_rng(1).integers(-50, 50, (rows, columns)) << 8
 
 
 def far(rows: int, columns: int) -> Array:
@@ -82,6 +91,16 @@ DRAWN = {
     "drawn, restarts": Study("vertical", rows=30, starts=((0, 10), (5, 20)), drawn=True),
     "drawn, labels revealed": Study("vertical", p=3, rows=120, columns=3, drawn=True, options={"labels": "revealed"}),
 }
+#: Rows that have weights.
+HEAVY = {"most_weight": 5, "quality": ("inertia",)}
+PRIVATE = {"private": True, "least": 2, "quality": ("inertia",)}
+WEIGHED = {
+    "weights": Study(options=HEAVY, weigher="owners"),
+    "weights, drawn, three parties": Study(p=3, drawn=True, options=HEAVY | {"centers": "shared"}, weigher="owners"),
+    "weights, vertical": Study("vertical", drawn=True, options=HEAVY, weigher="owners"),
+    "private matching": Study("vertical", drawn=True, options=PRIVATE, weigher="dealer"),
+    "private matching, three parties": Study("vertical", p=3, columns=3, drawn=True, options=PRIVATE, weigher="dealer"),
+}
 STUDIES = {
     "horizontal": Study(),
     "horizontal, three parties": Study(p=3),
@@ -93,6 +112,7 @@ STUDIES = {
     "restarts": Study(rows=30, starts=((0, 10), (5, 20))),
     "blocks": Study(options={"block_rows": 16}),
     **DRAWN,
+    **WEIGHED,
 }
 
 

@@ -269,7 +269,7 @@ def _sums(me: Party, value: int, bit: int) -> None:
     table = entered(me, cells(256, me.world.p, 96), value, 128)
     for block in table.blocks:
         h = rows_of(me, *(bit,) * 8, count=block.numbers)
-        block_sums(me, block, np.empty((8, 0), np.uint64) if h is None else h, 96, 9, 8)
+        block_sums(me, block, np.empty((8, 0), np.uint64) if h is None else h, 96, 8)
 
 
 def _places(me: Party, count: int) -> None:
@@ -315,7 +315,7 @@ def _objective(me: Party, value: int, count: int) -> None:
 
 
 #: Groups of 64 rows: distances have 16 bits.
-DRAWN = Sampling(N, 64, 3, 0, 0, 0)
+DRAWN = Sampling(N, 64, 3, 3, 0, 0, 0)
 
 
 def _keep(times: int = 1) -> Callable[..., None]:
@@ -336,7 +336,7 @@ def _spread(times: int = 1) -> Callable[..., None]:
         layout = Layout("horizontal", n, 1, rows=(n, *[0] * (p - 1)))
         (block,) = entered(me, layout, value, n).blocks
         if not me.deals:
-            block.held["nearest"] = rows_of(me, near, count=n)
+            block.held["pull"] = rows_of(me, near, count=n)
         for _ in range(times):
             words = shared(me, WORDS, np.full((8, 64), hot))
             block_spread(me, block, words, 1, DRAWN, 16)
@@ -431,7 +431,7 @@ def check_sums_reach_holders_only() -> None:
         table = entered(me, layout, 7, 1024)
         for block in table.blocks:
             h = rows_of(me, 1, count=block.numbers)
-            block_sums(me, block, np.empty((1, 0), np.uint64) if h is None else h, layout.d, 2, 8)
+            block_sums(me, block, np.empty((1, 0), np.uint64) if h is None else h, layout.d, 8)
 
     ran = run(3, role)
     reached: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)

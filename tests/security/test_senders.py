@@ -34,6 +34,13 @@ SENDERS: dict[tuple[str, str], str] = {
     ("study/session.py", "post"): "everybody says that it is done",
     ("study/openings.py:Openings._confirm", "post"): "the helper has logged an opening: a fixed word",
     ("study/openings.py:everybody_has_saved", "post"): "the last checkpoint is kept: a fixed word",
+    ("study/matching.py:_agree_on_key", "post"): "a part of the key, from owner to owner",
+    ("study/matching.py:match_rows", "send"): "tags of ids, sorted, to the helper",
+    ("study/matching.py:_place_rows", "send"): "random slots, to each owner its own",
+    ("study/matching.py:_find_rows", "post"): "how many rows match, or that these are too few",
+    ("study/matching.py:_find_rows", "send"): "which of an owner's tags all others have, too",
+    ("study/matching.py:_lay_out_cells", "post"): "how many rows there are, or how many cells are in the way",
+    ("study/matching.py:_lay_out_cells", "send"): "who holds which cells; to each owner where its rows stand",
     ("study/handshake.py", "post"): "greetings and the plan: public",
     ("study/handshake.py", "send"): "zeros, to measure a link",
     # The wire itself.
@@ -164,13 +171,14 @@ def test_protocols_bring_shares_together_behind_the_gate():
     }
     assert callers == {
         "protocols/interface.py:Primitives.open_parts",
-        "protocols/onetime/family.py:OneTime.bring_together",
+        "protocols/onetime/primitives.py:OneTimeWords.bring_together",
         "protocols/onetime/family.py:OneTime.open_to_all",
         "protocols/words.py:AdditiveWords.bring_together",
     }
 
 
-def test_clustering_neither_reads_the_wire_nor_a_share():
-    for path in (SOURCE / "clustering").glob("*.py"):
+@pytest.mark.parametrize("folder", ["clustering", "surveys"])
+def test_programs_neither_read_the_wire_nor_a_share(folder):
+    for path in (SOURCE / folder).glob("*.py"):
         found = {node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)}
         assert not (VERBS | READING | {"share", "take"}) & found, path.name

@@ -43,20 +43,20 @@ def study_of(family: str, case: str) -> Study:
     return FAMILIES[family](partition, p=3, rows=ROWS, columns=COLUMNS, **{"starts": ONE_START, **options})
 
 
-def check(family: str, case: str, coalition: set[int], seeds: int = SEEDS) -> None:
-    check_transcripts(study_of(family, case), coalition, seeds)
+def check(family: str, case: str, coalition: set[int], seeds: int = SEEDS, planted: bool = False) -> None:
+    check_transcripts(study_of(family, case), coalition, seeds, planted)
 
 
 #: One of each partition and option, and of each coalition; those that take long among the slow tests.
 QUICK = [
     ("onetime", "vertical, labels revealed", {2, 3}),
     ("onetime", "mixed, counts revealed", {1, 3}),
-    ("onetime", "horizontal, as it is", {1, 2}),
-    ("onetime", "horizontal, as it is", {0}),
-    ("securenn", "mixed, counts revealed", {1, 3}),
-    ("securenn", "vertical, labels revealed", {1, 2}),
     ("securenn", "vertical, labels revealed", {0}),
+    pytest.param("onetime", "horizontal, as it is", {1, 2}, marks=pytest.mark.slow),
+    pytest.param("onetime", "horizontal, as it is", {0}, marks=pytest.mark.slow),
     pytest.param("onetime", "horizontal, as it is", {1}, marks=pytest.mark.slow),
+    pytest.param("securenn", "mixed, counts revealed", {1, 3}, marks=pytest.mark.slow),
+    pytest.param("securenn", "vertical, labels revealed", {1, 2}, marks=pytest.mark.slow),
     pytest.param("onetime", "vertical, centers shared", {1, 2}, marks=pytest.mark.slow),
     pytest.param("onetime", "mixed, output rules, some closed", {1, 3}, marks=pytest.mark.slow),
     pytest.param("onetime", "vertical, n_init 2", {2, 3}, marks=pytest.mark.slow),
@@ -146,12 +146,12 @@ def bit_to_the_helper(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Metered, "begin_protocol", lambda self, dealer_hears: None)
     table = OneTime.table
 
-    def indiscreet(self: OneTime, own: Any, holding: Any) -> Any:
+    def indiscreet(self: OneTime, own: Any, *more: Any) -> Any:
         if self.me.deals:
             self.me.channel.hear(1)
         if self.me.lead:
             self.me.channel.tell(0, bool(own[3, 0] > own[4, 0]))
-        return table(self, own, holding)
+        return table(self, own, *more)
 
     monkeypatch.setattr(OneTime, "table", indiscreet)
 
@@ -176,13 +176,21 @@ PLANTS = [
 ]
 
 
+#: Plants in transcripts of this case are looked for where there is time, but for one.
+LONG = "horizontal, as it is"
+
+
 @pytest.mark.parametrize(
-    ("plant", "family", "case", "coalition", "found"), PLANTS, ids=[f"{p.__name__} {c}" for p, _, c, *_ in PLANTS]
+    ("plant", "family", "case", "coalition", "found"),
+    [
+        pytest.param(*row, id=f"{row[0].__name__} {row[2]}", marks=pytest.mark.slow if row[2] == LONG and i else ())
+        for i, row in enumerate(PLANTS)
+    ],
 )
 def test_a_planted_leak_is_found(monkeypatch, plant, family, case, coalition, found):
     plant(monkeypatch)
     with pytest.raises(AssertionError, match=found):
-        check(family, case, coalition, FEW)
+        check(family, case, coalition, FEW, planted=True)
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -39,6 +39,8 @@ RARE = 1e-12
 #: Bytes of a part that is a word or two.
 SHORT = 16
 CLUSTERS, ROWS, COLUMNS = 3, 24, 6
+#: What a run gives everybody; see `assert_same_results`.
+RESULTS = ("n_iter", "inertia", "disclosures")
 Bytes = NDArray[np.uint8]
 
 
@@ -91,11 +93,11 @@ def assert_same_outputs(study: Study, one: Array, other: Array, coalition: set[i
         assert np.array_equal(a.labels[rows], b.labels[rows])
 
 
-def assert_same_results(one: Ran, other: Ran, coalition: set[int]) -> None:
+def assert_same_results(one: Ran, other: Ran, coalition: set[int], names: Sequence[str]) -> None:
     """As the run itself gave them to the coalition."""
     for rank in coalition:
         a, b = one.results[rank].outcome, other.results[rank].outcome
-        for name in ("n_iter", "inertia", "disclosures"):
+        for name in names:
             assert getattr(a, name) == getattr(b, name), name
         for name in ("centers", "rows", "labels", "counts", "suppressed", "sizes"):
             assert np.array_equal(getattr(a, name), getattr(b, name)), name
@@ -190,18 +192,20 @@ def views(study: Study, data: Array, coalition: set[int], seeds: range) -> tuple
 # -- comparing ------------------------------------------------------------------------------------------------------
 
 
-def check_transcripts(study: Study, coalition: set[int], seeds: int) -> None:
-    """The coalition cannot tell the data from its twin."""
+def check_transcripts(study: Study, coalition: set[int], seeds: int, planted: bool = False) -> None:
+    """The coalition cannot tell the data from its twin. A planted fault may make a measure of quality wrong."""
     data = far_clusters()
     other = twin(study, data, {1, 2, 3} - coalition)
     assert_same_outputs(study, data, other, coalition)
     one, last = views(study, data, coalition, range(seeds))
     two, other_last = views(study, other, coalition, range(seeds, 2 * seeds))
-    assert_same_results(last, other_last, coalition)
+    names = RESULTS if planted else (*RESULTS, "silhouette", "scatter")
+    assert_same_results(last, other_last, coalition, names)
     compare(one, two)
 
 
-def compare(one: list[View], two: list[View]) -> None:
+def compare(one: list[View], two: list[View], short: int = SHORT) -> None:
+    """`short`: see `compare_frames`."""
     first = one[0]
     for view in (*one, *two):
         assert view.kinds == first.kinds, "transcripts of other kinds or lengths"
@@ -210,7 +214,7 @@ def compare(one: list[View], two: list[View]) -> None:
     compare_constants(a, b, where)
     compare_bits(a, b, where)
     for i, kind in enumerate(first.kinds):
-        compare_frames(a[first.edges[i] : first.edges[i + 1]], b[first.edges[i] : first.edges[i + 1]], kind)
+        compare_frames(a[first.edges[i] : first.edges[i + 1]], b[first.edges[i] : first.edges[i + 1]], kind, short)
     for begins in ("frame", "opening"):  # an opening is a frame plus what the coalition knows
         sizes = np.diff(first.edges)
         places = np.flatnonzero(np.repeat([kind.startswith(begins) for kind in first.kinds], sizes))
@@ -251,11 +255,11 @@ def compare_bits(a: Bytes, b: Bytes, where: Where) -> None:
         assert not differ.any(), f"a bit that the data decide: {where(int(np.argmax(differ)))}"
 
 
-def compare_frames(a: Bytes, b: Bytes, kind: str) -> None:
-    """Chi-square for two samples: are the bytes of a part, of all seeds together, distributed alike? In a word or two
-    they are no independent draws: what a coalition contributes to it is one byte over and over, so that a byte that
-    comes several times in a part counts once a seed."""
-    if len(a) <= SHORT:
+def compare_frames(a: Bytes, b: Bytes, kind: str, short: int = SHORT) -> None:
+    """Chi-square for two samples: are the bytes of a part, of all seeds together, distributed alike? In a part of at
+    most `short` bytes they are no independent draws: what a coalition contributes to it is one byte over and over, so
+    that a byte that comes several times in a part counts once a seed."""
+    if len(a) <= short:
         a, b = (np.concatenate([np.unique(column) for column in x.T]) for x in (a, b))
     counts = np.array([np.bincount(x.ravel(), minlength=256) for x in (a, b)], np.float64)
     common = counts.sum(axis=0) >= 10

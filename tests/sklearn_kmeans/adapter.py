@@ -47,14 +47,14 @@ class KMeans(SecureKMeans):
         self.copy_x = copy_x
         self.algorithm = algorithm
 
-    def fit(self, X: Any, y: Any = None) -> KMeans:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KMeans:
         """Centres that are given may lie outside of the data: the bounds hold both."""
         self.bounds = "auto"
         given = None if isinstance(self.init, str) or callable(self.init) else np.asarray(self.init, np.float64)
         if given is not None and not issparse(X) and given.shape[1:] == np.shape(X)[1:]:
             both = np.concatenate([X, given])
             self.bounds = np.column_stack([both.min(axis=0) - 1, both.max(axis=0) + 1])
-        super().fit(X, y)
+        super().fit(X, y, sample_weight)
         return self
 
 

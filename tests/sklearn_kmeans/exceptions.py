@@ -38,23 +38,17 @@ PRIVATE = Reason("reads private attributes of KMeans", (AttributeError,))
 SPARSE = Reason("sparse input", (TypeError, NO_WARNING))
 RELOCATION = Reason("empty clusters keep their centre; scikit-learn moves it", (AssertionError, ConvergenceWarning))
 DIGITS = Reason("more digits than fixed point has", (AssertionError,))
-WEIGHTS = Reason("weights of rows, which are still to come", (TypeError,))
 ALGORITHM = Reason("there is one algorithm, and so no warning of another", (NO_WARNING,))
 
 #: By the name of the test. What has sparse input is found by its arguments.
 EXCEPTIONS = {
-    "test_kmeans_results": WEIGHTS,
     "test_kmeans_relocated_clusters": RELOCATION,
     "test_kmeans_init_auto_with_initial_centroids": PRIVATE,
-    "test_dense_sparse": WEIGHTS,
-    "test_weighted_vs_repeated": WEIGHTS,
-    "test_unit_weights_vs_no_weights": WEIGHTS,
-    "test_scaled_weights": WEIGHTS,
-    "test_kmeans_empty_cluster_relocated": WEIGHTS,
+    "test_dense_sparse": SPARSE,
+    "test_kmeans_empty_cluster_relocated": RELOCATION,
     "test_warning_elkan_1_cluster": ALGORITHM,
     "test_k_means_1_iteration": DIGITS,
     "test_n_init_auto": PRIVATE,
-    "test_sample_weight_unchanged": WEIGHTS,
     "test_sample_weight_init": PRIVATE,
     "test_sample_weight_zero": PRIVATE,
 }

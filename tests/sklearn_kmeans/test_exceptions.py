@@ -41,4 +41,7 @@ def test_the_class_decides_where_it_is_handed_over():
 def test_sparse_input_is_found_by_its_arguments(sparse):
     assert reason_of("test_transform", {"input_data": sparse}) is SPARSE
     assert reason_of("test_transform", {"input_data": np.eye(2)}) is None
-    assert reason_of("test_kmeans_results", {"array_constr": np.array}) is EXCEPTIONS["test_kmeans_results"]
+    assert (
+        reason_of("test_kmeans_relocated_clusters", {"array_constr": np.array})
+        is EXCEPTIONS["test_kmeans_relocated_clusters"]
+    )

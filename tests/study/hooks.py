@@ -196,9 +196,9 @@ def watch(moment: Moment) -> None:
             moment.at("met")
 
     before(Meeting, "connect", connecting)
-    before(session, "agree_on_run", at("handshake"))
+    before(session, "greet_everybody", at("handshake"))
     before(handshake, "_plan", at("greeted"))
-    after(session, "agree_on_run", at("agreed"))
+    after(session, "agree_on_task", at("agreed"))
     before(party, "agree", at("keys"))
     before(Metered, "send", dealt_send)
     before(Metered, "receive", dealt_receive)

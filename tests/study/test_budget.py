@@ -16,7 +16,7 @@ from coterie.data import Rows
 from coterie.errors import FrameError, InputError, PolicyError, StudyError
 from coterie.study.audit import Audit, verify_audit
 from coterie.study.budget import Budget, Counted, commitment
-from coterie.study.handshake import Greeting, greeting
+from coterie.study.greetings import Greeting, greeting
 from coterie.study.prepare import prepare
 from coterie.transport.certificates import create_credentials
 from tests.study.walk import SMALL, Cast
@@ -73,10 +73,9 @@ class Agreement:
 
     def __init__(self, ready, run, purpose="fit", n=80, model="", **commitments):
         self.run = run
-        self.task = type("Task", (), {"layout": type("Layout", (), {"n": n})})
         self.greetings = {
             name: greeting(
-                ready.study, purpose, 40, 1, model=model,
+                ready.study, purpose, n // 2, 1, model=model,
                 commitment="" if purpose == "predict" or name == "helper" else commitments.get(name, "a" * 64),
             )
             for name in ready.study.names
@@ -108,7 +107,7 @@ def desk(agreed_cast, tmp_path):
 
 
 def count(budget: Budget, run: str, purpose: str = "fit", **more) -> None:
-    budget.check_agreed(Agreement(budget.ready, run, purpose, **more), purpose)()  # type: ignore[arg-type]
+    budget.check_greeted(Agreement(budget.ready, run, purpose, **more), purpose)()  # type: ignore[arg-type]
 
 
 def own(budget: Budget, purpose="fit", rows=40, **more) -> Greeting:
@@ -160,9 +159,9 @@ def test_a_run_that_was_counted_may_be_taken_up_again(desk):
 
 def test_a_run_counts_when_its_first_result_is_opened_and_not_before(desk):
     budget = desk(runs=1)
-    unopened = budget.check_agreed(Agreement(budget.ready, "first"), "fit")  # type: ignore[arg-type]
+    unopened = budget.check_greeted(Agreement(budget.ready, "first"), "fit")  # type: ignore[arg-type]
     assert not budget.log.path.exists()
-    other = desk(runs=1).check_agreed(Agreement(budget.ready, "second"), "fit")  # type: ignore[arg-type]
+    other = desk(runs=1).check_greeted(Agreement(budget.ready, "second"), "fit")  # type: ignore[arg-type]
     unopened()
     with pytest.raises(PolicyError, match="the rule `runs` = 1"):
         other()  # at the same time, in another process
@@ -212,7 +211,7 @@ def test_a_party_that_does_not_commit_is_named(desk):
         agreement = Agreement(budget.ready, "run")
         agreement.greetings["bob"] = msgspec.structs.replace(agreement.greetings["bob"], commitment=made_up)
         with pytest.raises(FrameError, match="bob sent a greeting that makes no sense") as caught:
-            budget.check_agreed(agreement, "fit")  # type: ignore[arg-type]
+            budget.check_greeted(agreement, "fit")  # type: ignore[arg-type]
         assert caught.value.peer == "bob"
 
 
@@ -265,7 +264,7 @@ def test_two_at_once_do_not_both_use_the_last_run(desk, monkeypatch):
     """The attack: two processes with one key have both found that a run is left, and count theirs at the same time.
     Whoever looks at the ledger waits for the other to look, too; it does not come while the ledger is held."""
     counts = [
-        budget.check_agreed(Agreement(budget.ready, run), "fit")  # type: ignore[arg-type]
+        budget.check_greeted(Agreement(budget.ready, run), "fit")  # type: ignore[arg-type]
         for budget, run in ((desk(runs=1), "first"), (desk(runs=1), "second"))
     ]
     both = threading.Barrier(2)

@@ -153,15 +153,28 @@ def test_greetings_say_what_the_policy_asks_for(cast, monkeypatch):
     cast.agree(*SMALL)
     give(cast)
     heard = {}
-    genuine = handshake._task
+    genuine = handshake.make_study_task
 
-    def listen(study, purpose, greetings):
+    def listen(study, purpose, greetings, matched=None):
         heard.update(greetings)
-        return genuine(study, purpose, greetings)
+        return genuine(study, purpose, greetings, matched)
 
-    monkeypatch.setattr(handshake, "_task", listen)
+    monkeypatch.setattr(handshake, "make_study_task", listen)
     cast.take_part()
     assert (heard["alice"].contribution, heard["alice"].coalition) == ("none-or-least", 2)
     assert (heard["bob"].contribution, heard["bob"].coalition) == ("least", 1)
     assert heard["helper"].commitment == ""
     assert heard["alice"].commitment != heard["bob"].commitment
+
+
+def test_the_same_data_under_other_rules_are_refused(cast):
+    """Which clusters are closed tells their sizes, if the least size is raised by one from run to run."""
+    cast.agree(*SMALL)
+    give(cast)
+    cast.run()
+    cast.policy("alice", least_cluster_size=11)
+    ended = cast.take_part(run_study, each=elsewhere(cast, "again"), restart=True)
+    assert isinstance(ended["bob"], PolicyError), ended
+    assert "had a least size of 10" in str(ended["bob"])
+    assert "this one has a least size of 11" in str(ended["bob"])
+    assert not any(cast.at(name, "again").exists() for name in cast.names)

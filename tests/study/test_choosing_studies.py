@@ -270,6 +270,7 @@ def test_broken_off_while_the_choice_is_opened(cast, facts, monkeypatch, what):
     assert logged.count("chosen k") == logged.count("measures of k") == logged.count("centers") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", ["bob", pytest.param("helper", marks=pytest.mark.slow)])
 def test_killed_within_the_second_number(tmp_path, role):
     """As processes: a kill at a checkpoint of the second of three numbers of clusters."""

@@ -14,14 +14,17 @@ import pytest
 from coterie import __version__
 from coterie.clustering import distinct_rows
 from coterie.errors import CoterieError, DataError, FrameError, PeerLost, PolicyError, StudyError
-from coterie.study import handshake
+from coterie.study import greetings, handshake
 from coterie.study.checkpoint import Mark
-from coterie.study.handshake import Agreed, Greeting, agree_on_run, card_of, compare_cards, greeting
+from coterie.study.greetings import Greeting, card_of, compare_cards, greeting
+from coterie.study.handshake import Agreed
 from coterie.study.identity import create_identity
 from coterie.study.statement import state_disclosures
 from coterie.study.study_file import create_study
+from coterie.study.tasks import seeds_of
 from coterie.transport import World, memory_channels
 from coterie.transport.links import Link
+from tests.study.agreeing import agree_on_run
 
 NAMES = ("helper", "alice", "bob", "carol")
 RUN, OTHER, SESSION = "ab" * 16, "cd" * 16, "ef" * 16
@@ -97,7 +100,7 @@ def test_everybody_comes_to_the_same(studies):
     task = first.task
     assert (task.layout.n, task.layout.rows, task.clusters) == (60, (10, 20, 30), 3)
     assert task.least == 12, "the strictest among the parties; the helper has none to protect"
-    assert (task.starts, task.seeds) == ((), handshake._seeds(studies["rows"], first.run))
+    assert (task.starts, task.seeds) == ((), seeds_of(studies["rows"], first.run))
     assert (first.epoch, first.mark, first.run) == (1, None, first.world.session.hex())
     assert first.world.names == NAMES
     assert first.world.session != World(NAMES).session
@@ -118,12 +121,12 @@ def test_what_draws_rows_follows_from_everybody_who_begins_a_run(studies):
     study = changed(studies["rows"], "clustering", restarts=3)
     begun = [Table(study).agree()[0] for _ in range(2)]
     for one in begun:
-        assert one.task.seeds == handshake._seeds(study, one.run)
+        assert one.task.seeds == seeds_of(study, one.run)
         assert len(set(one.task.seeds)) == one.task.restarts == 3
     assert not set(begun[0].task.seeds) & set(begun[1].task.seeds)
     other = changed(study, "clustering", seed=5)
-    assert not set(handshake._seeds(study, "a run")) & set(handshake._seeds(other, "a run"))
-    assert handshake._seeds(changed(study, "clustering", init="random"), "a run") == ()
+    assert not set(seeds_of(study, "a run")) & set(seeds_of(other, "a run"))
+    assert seeds_of(changed(study, "clustering", init="random"), "a run") == ()
 
 
 def test_a_run_that_is_taken_up_again_has_the_same_numbers(studies):
@@ -131,11 +134,11 @@ def test_a_run_that_is_taken_up_again_has_the_same_numbers(studies):
     marks = {rank: {"marks": [mark], "epoch": 1} for rank in (1, 2, 3)}
     agreed = Table(studies["rows"], more=marks).agree()
     assert (agreed[0].mark, agreed[0].run) == (mark, mark.run)
-    assert {one.task.seeds for one in agreed} == {handshake._seeds(studies["rows"], mark.run)}
+    assert {one.task.seeds for one in agreed} == {seeds_of(studies["rows"], mark.run)}
     marks[2]["restart"] = True
     again = Table(studies["rows"], more=marks).agree()
     assert again[0].run != mark.run
-    assert {one.task.seeds for one in again} == {handshake._seeds(studies["rows"], again[0].run)}
+    assert {one.task.seeds for one in again} == {seeds_of(studies["rows"], again[0].run)}
 
 
 def test_columns_and_scale(studies):
@@ -186,14 +189,14 @@ def test_another_version(studies, monkeypatch):
         said = f"bob runs Coterie 9.9, here runs {__version__}; all must run the same version"
         assert str(ended[rank]) == said
     assert isinstance(ended[2], PeerLost), "only pretends to be another version, so that it has nothing to object to"
-    theirs = msgspec.msgpack.decode(card_of(studies["rows"]), type=handshake.Card)
-    monkeypatch.setattr(handshake, "__version__", "9.9")
+    theirs = msgspec.msgpack.decode(card_of(studies["rows"]), type=greetings.Card)
+    monkeypatch.setattr(greetings, "__version__", "9.9")
     with pytest.raises(StudyError, match=f"alice runs Coterie {__version__}, here runs 9.9"):
         compare_cards(studies["rows"], theirs, "alice")
 
 
 def test_a_section_that_only_one_side_knows(studies):
-    card = msgspec.msgpack.decode(card_of(studies["rows"]), type=handshake.Card)
+    card = msgspec.msgpack.decode(card_of(studies["rows"]), type=greetings.Card)
     compare_cards(studies["rows"], card, "bob")
     for sections in ({}, card.sections | {"extra": "0" * 64}, {**card.sections, "data": "0" * 64}):
         with pytest.raises(StudyError, match="bob has another study"):
@@ -282,7 +285,7 @@ def test_all_restarts_are_done(studies):
 
 def test_the_session_depends_on_what_is_gone_on_from(studies, monkeypatch):
     """With the same nonces, even: so that who takes another mark for agreed, or a restart, finds nobody there."""
-    monkeypatch.setattr(handshake.secrets, "token_bytes", bytes)
+    monkeypatch.setattr(greetings.secrets, "token_bytes", bytes)
     held = [
         {"marks": marks, "epoch": 3} for marks in ([], [Mark(RUN, SESSION, 3, 0, 4)], [Mark(OTHER, SESSION, 3, 0, 4)])
     ]
@@ -396,7 +399,7 @@ def test_untouched_by_the_same_means_all_agree(studies):
 
 def test_an_epoch_that_nothing_follows_stops_nobody_for_good(studies):
     """The attack: one claims the last epoch that there is. What everybody then keeps can be greeted with again."""
-    claimed = {2: {"epoch": handshake.MOST_EPOCH}}
+    claimed = {2: {"epoch": greetings.MOST_EPOCH}}
     (epoch,) = {one.epoch for one in Table(studies["rows"], more=claimed).agree()}
     again = {rank: {"epoch": epoch} for rank in range(4)}
-    assert {one.epoch for one in Table(studies["rows"], more=again).agree()} == {handshake.MOST_EPOCH}
+    assert {one.epoch for one in Table(studies["rows"], more=again).agree()} == {greetings.MOST_EPOCH}

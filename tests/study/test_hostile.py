@@ -33,17 +33,20 @@ from coterie.errors import CoterieError, DataError, FrameError, PolicyError, Stu
 from coterie.planning import planned
 from coterie.study import handshake
 from coterie.study.agreement import Study, study_hash
-from coterie.study.handshake import MOST_ROWS, Greeting, Proposal, agree_on_run, greeting
+from coterie.study.greetings import MOST_ROWS, Greeting, greeting
+from coterie.study.handshake import Proposal
 from coterie.study.identity import create_identity
 from coterie.study.policy import MOST_LEAST, load_policy
 from coterie.study.prepare import hello_session
 from coterie.study.study_file import create_study, load_study
+from coterie.study.tasks import make_study_task
 from coterie.transport import HEADER_BYTES, Stamp, World, memory_channels
 from coterie.transport.certificates import Credentials, create_credentials
 from coterie.transport.channel import CONTROL, Header, Heartbeat, Letter, Refusal, decode_control, encode_control
 from coterie.transport.hello import PROBE, begin_tls
 from coterie.transport.links import Link
 from coterie.transport.tls import Inbox, Outbox
+from tests.study.agreeing import agree_on_run
 from tests.study.walk import SMALL, Cast, wait_until
 from tests.transport.fuzz import BOMBS, fuzzed
 from tests.transport.network import nothing_left, raw_context, read_exactly
@@ -241,7 +244,7 @@ def proposed(study: Study, proposal: Callable[[Any], bytes], rank: int) -> Excep
     """How the helper (rank 0) or the second party ends when P1 proposes that; given the task, before it has a plan."""
     channels = memory_channels(World(study.names), patience=5.0)
     greetings = [greeting(study, "fit", 10, 1) for _ in study.names]
-    task = handshake._task(study, "fit", dict(zip(study.names, greetings, strict=True)))
+    task = make_study_task(study, "fit", dict(zip(study.names, greetings, strict=True)))
 
     def follow() -> None:
         agree_on_run(channels[rank], study, "fit", greetings[rank])
@@ -326,7 +329,7 @@ def test_a_plan_that_is_right(study, rank):
     right = partial(linked, round_trip=LOOPBACK.round_trip)
     assert proposed(study, right, rank) is None
     said = dict.fromkeys(study.names, greeting(study, "fit", 10, 1))
-    assert msgspec.msgpack.decode(right(handshake._task(study, "fit", said)), type=Proposal)
+    assert msgspec.msgpack.decode(right(make_study_task(study, "fit", said)), type=Proposal)
 
 
 # -- a participant that waits --------------------------------------------------------------------------------
@@ -693,11 +696,16 @@ DEEDS = (
 )
 
 
+#: Those of every run of the tests; the others where there is time.
+QUICK = (another_version, wide_frame, replayed_frame, bomb_frame, bad_greeting)
 #: What may as well be a peer with another study or version, and is said to be (4).
 MISUNDERSTOOD = (another_version, many_hellos, many_probes, garbage_frame)
 
 
-@pytest.mark.parametrize("deed", DEEDS, ids=lambda deed: deed.__name__)
+@pytest.mark.parametrize(
+    "deed",
+    [pytest.param(deed, marks=() if deed in QUICK else pytest.mark.slow, id=deed.__name__) for deed in DEEDS],
+)
 def test_a_peer_gone_bad_is_named(ready, deed):
     """(c) The key is trusted. A message that names who it was, the exit code of a violation, no traceback."""
     alice = waits(ready, "alice", "--timeout", "5")

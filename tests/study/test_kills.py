@@ -164,7 +164,10 @@ def test_whoever_it_is_and_whenever_it_happens(stage, undisturbed, role, number,
 # -- being told to stop ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", ["SIGTERM", "SIGHUP", pytest.param("SIGINT", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "number",
+    ["SIGTERM", pytest.param("SIGHUP", marks=pytest.mark.slow), pytest.param("SIGINT", marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize("role", [pytest.param("helper", marks=pytest.mark.slow), "alice"])
 def test_told_to_stop(stage, undisturbed, role, number):
     stage.begin(**{role: Hook(at="block", iteration=3, signal=number)})
@@ -289,7 +292,7 @@ def of(stage: Stage, name: str, attempt: str) -> tuple[object, ...]:
     return "--out", stage.at(name, f"results-{attempt}"), "--state", stage.at(name, f"results-{attempt}.state")
 
 
-@pytest.mark.parametrize("helper", ["first", "second"])
+@pytest.mark.parametrize("helper", ["first", pytest.param("second", marks=pytest.mark.slow)])
 def test_checkpoints_of_two_runs_are_not_mixed(stage, undisturbed, helper):
     """Alice goes on from the first attempt and bob from the second one: shares of both together are noise."""
     two_attempts(stage)
@@ -320,6 +323,7 @@ def test_a_run_goes_on_wherever_its_results_are_to_go(stage, undisturbed):
 # -- again and again ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_killed_again_before_there_is_another_checkpoint(stage, undisturbed):
     """Alice has saved what bob has not, in both runs: that must not push out what both have."""
     killed(stage, "bob", "iterated", 3)
@@ -356,6 +360,7 @@ def test_two_are_killed_at_once(stage, undisturbed):
     assert goes_on(stage, undisturbed) in (2, 3)
 
 
+@pytest.mark.slow
 def test_started_again_while_the_others_are_still_there(stage, undisturbed, tmp_path):
     """It is refused for now, waits, and then takes part."""
     word = tmp_path / "go"
@@ -390,6 +395,7 @@ def test_one_that_wakes_up_finds_that_the_others_are_gone(stage, undisturbed, po
     goes_on(stage, undisturbed)
 
 
+@pytest.mark.slow
 def test_one_that_wakes_up_when_all_were_ready_may_finish_alone(stage, undisturbed):
     """Everybody else was ready, heard nothing of bob and gave up; bob finds in his post that they were ready. Those who
     lack results get them by starting again, bob with them."""

@@ -10,8 +10,8 @@ import pytest
 from coterie.clustering import Outcome, Task, opening
 from coterie.errors import ProtocolError
 from coterie.runtime.oracle import run_oracle
-from coterie.study import handshake
-from coterie.study.handshake import greeting
+from coterie.study.greetings import greeting
+from coterie.study.tasks import make_study_task
 from tests.clustering.test_output_rules import OUTLIER, STOP_AT_ONCE, duplicate_heavy, planted_rows
 from tests.study.walk import BRIEF, Cast
 
@@ -35,7 +35,7 @@ def task_of(cast: Cast, blocks: list[np.ndarray], least: int = 10) -> Task:
     """What the participants agree on, if their policies say nothing but the least size."""
     study = cast.study
     brought = {name: greeting(study, "fit", len(r), least) for name, r in zip(cast.parties, blocks, strict=True)}
-    return handshake._task(study, "fit", brought)
+    return make_study_task(study, "fit", brought)
 
 
 def oracle(task: Task, blocks: list[np.ndarray]) -> Outcome:

@@ -22,9 +22,9 @@ from coterie.errors import (
     StudyError,
     TransportError,
 )
-from coterie.study import handshake, session
+from coterie.study import greetings, session
 from coterie.study.agreement import study_hash
-from coterie.study.handshake import Card
+from coterie.study.greetings import Card
 from coterie.study.preflight import preflight
 from coterie.study.prepare import hello_session, prepare
 from coterie.study.session import meeting_of
@@ -221,7 +221,7 @@ def test_somebody_who_talks_another_language(agreed):
 
 def test_a_clock_that_is_off(agreed, monkeypatch):
     def card_of(study):
-        return msgspec.msgpack.encode(Card(handshake.__version__, handshake.section_hashes(study), time.time() + 3600))
+        return msgspec.msgpack.encode(Card(greetings.__version__, greetings.section_hashes(study), time.time() + 3600))
 
     monkeypatch.setattr(session, "card_of", card_of)
     with up(agreed, "bob"):
@@ -234,7 +234,7 @@ def test_a_clock_that_is_off(agreed, monkeypatch):
 def test_a_peer_that_has_waited_for_long_has_a_good_clock_all_the_same(agreed, monkeypatch):
     clock = types.SimpleNamespace(time=lambda: time.time() - 600)
     with monkeypatch.context() as patch:
-        patch.setattr(handshake, "time", clock)
+        patch.setattr(greetings, "time", clock)
         stack = ExitStack()
         stack.enter_context(up(agreed, "bob"))
     with stack:
@@ -243,7 +243,7 @@ def test_a_peer_that_has_waited_for_long_has_a_good_clock_all_the_same(agreed, m
 
 def test_another_version(agreed, monkeypatch):
     def card_of(study):
-        return msgspec.msgpack.encode(Card("9.9", handshake.section_hashes(study), time.time()))
+        return msgspec.msgpack.encode(Card("9.9", greetings.section_hashes(study), time.time()))
 
     monkeypatch.setattr(session, "card_of", card_of)
     with up(agreed, "bob"):

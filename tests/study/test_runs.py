@@ -352,8 +352,9 @@ def test_results_once_more(done):
 
 def test_one_who_asks_for_other_rules_does_not_get_the_old_results_under_them(cast, monkeypatch):
     """Bob greets with a smaller least size than before, and with the checkpoint that was to be opened under it."""
-    cast.policy("alice", least_cluster_size=2)
-    cast.policy("bob", least_cluster_size=12)
+    cast.policies(other_data="log")
+    cast.policy("alice", least_cluster_size=2, other_data="log")
+    cast.policy("bob", least_cluster_size=12, other_data="log")
     cast.agree(*SMALL, *FEW_ROWS)
     give_rows(cast, FEW)
     cast.run()

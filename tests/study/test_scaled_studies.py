@@ -354,7 +354,7 @@ def test_what_a_new_study_says(cast):
         (("--column-weights", "age=-1"), "column_weights: the weight of column 'age'"),
         (("--column-weights", "age=101"), "column_weights may differ by a factor of 100 at most"),
         (("--column-weights", "age=1,age=2"), "--column-weights names 'age' twice"),
-        (("--column-weights", "sex=1"), "--column-weights: column 'sex' "),
+        (("--column-weights", "sex=1"), "--column-weights names column 'sex'"),
     ],
 )
 def test_what_cannot_be_agreed_on(cast, options, named):

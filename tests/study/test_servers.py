@@ -21,9 +21,10 @@ from coterie.ring import Words
 from coterie.runtime.oracle import run_oracle
 from coterie.study.audit import Audit
 from coterie.study.endings import telling_why
-from coterie.study.handshake import _seeds, _task, greeting
+from coterie.study.greetings import greeting
 from coterie.study.predict import predict_rows
 from coterie.study.run import run_study
+from coterie.study.tasks import make_study_task, seeds_of
 from coterie.study.voice import Voice
 from coterie.transport import World
 from tests.contract.replicated import Replicated
@@ -108,7 +109,9 @@ def expected(cast: Cast, folder: str = "results", least: int = LEAST) -> tuple[T
     parts = np.array_split(X, len(cast.parties)) if by_rows else [X] * len(cast.parties)
     said = {name: greeting(study, "fit", len(rows), least) for name, rows in zip(cast.parties, parts, strict=True)}
     (run,) = {cast.document(name, "manifest.json", folder)["run"] for name in cast.names}
-    task = cast.with_homes(msgspec.structs.replace(_task(study, "fit", said), seeds=_seeds(study, run)), folder)
+    task = cast.with_homes(
+        msgspec.structs.replace(make_study_task(study, "fit", said), seeds=seeds_of(study, run)), folder
+    )
     return task, run_oracle(task, task.encoding.encode(X, range(5)))
 
 
@@ -168,8 +171,19 @@ def check_logs(cast: Cast) -> None:
     assert set(told[0][0 if told[0][0][0] == "stop bit" else 1][1]) == set(cast.names)
 
 
-@pytest.mark.parametrize("centers", ["revealed", "shared"])
-@pytest.mark.parametrize("way", ["rows", "columns"])
+#: Two of the four in every run of the tests.
+WAYS = pytest.mark.parametrize(
+    ("way", "centers"),
+    [
+        ("rows", "shared"),
+        ("columns", "revealed"),
+        pytest.param("rows", "revealed", marks=pytest.mark.slow),
+        pytest.param("columns", "shared", marks=pytest.mark.slow),
+    ],
+)
+
+
+@WAYS
 def test_a_whole_study(company, way, centers):
     agree(company, "--centers", centers, *(by_columns(company) if way == "columns" else ()))
     company.run()
@@ -281,8 +295,7 @@ def test_nobody_at_a_vacant_rank_is_blamed(error, culprit):
 # -- what it says ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("centers", ["revealed", "shared"])
-@pytest.mark.parametrize("way", ["rows", "columns"])
+@WAYS
 def test_explain(company, way, centers):
     made = company.create(*ASKED, "--centers", centers, *(by_columns(company) if way == "columns" else ()))
     assert made.code == 0, made.err

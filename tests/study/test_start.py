@@ -16,7 +16,8 @@ from coterie.protocols.onetime import OneTime
 from coterie.protocols.sampling import Sampling, plus_plus, public_draws
 from coterie.runtime.oracle import run_oracle
 from coterie.study.audit import verify_audit
-from coterie.study.handshake import _seeds, _task, greeting
+from coterie.study.greetings import greeting
+from coterie.study.tasks import make_study_task, seeds_of
 from coterie.study.voice import Voice
 from tests.study.hooks import Hook, Stage
 from tests.study.walk import SMALL, Cast, coterie
@@ -56,7 +57,9 @@ def expected(
     by_rows, parties = study.clustering.partition == "horizontal", study.roles.owners
     parts = np.array_split(x, len(parties)) if by_rows else [x] * len(parties)
     said = {name: greeting(study, "fit", len(rows), least) for name, rows in zip(parties, parts, strict=True)}
-    task = cast.with_homes(msgspec.structs.replace(_task(study, "fit", said), seeds=_seeds(study, run)), folder)
+    task = cast.with_homes(
+        msgspec.structs.replace(make_study_task(study, "fit", said), seeds=seeds_of(study, run)), folder
+    )
     table = task.encoding.encode(x, range(2))
     layout, k = Sampling.of(task.problem), task.clusters
     outcome = run_oracle(task, table)
@@ -195,7 +198,7 @@ def test_a_restart_draws_other_rows(cast):
     cast.run(restart=True)
     begun, again = (e["run"] for e in cast.audit("alice") if e["event"] == "agreed")
     assert again == run_of(cast) != begun
-    assert not set(_seeds(cast.study, begun)) & set(_seeds(cast.study, again))
+    assert not set(seeds_of(cast.study, begun)) & set(seeds_of(cast.study, again))
     assert check_results(cast) != expected(cast, begun, X, 10)[2]
 
 
@@ -208,6 +211,7 @@ def test_results_once_more_are_of_the_same_rows(cast):
     check_results(cast, "again")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", ["bob", pytest.param("helper", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("count", [5, pytest.param(2, marks=pytest.mark.slow)])
 def test_killed_while_rows_are_drawn(tmp_path, role, count):

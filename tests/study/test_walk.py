@@ -151,6 +151,7 @@ def test_by_columns_with_an_id(cast):
     assert {msgspec.json.decode(line)["what"] for line in lines} == {"equal ids", "labels"}
 
 
+@pytest.mark.slow
 def test_by_columns_as_processes(cast):
     cast.agree(*VERTICAL)
     orders = give_columns(cast)

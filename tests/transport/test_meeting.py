@@ -533,6 +533,15 @@ def test_silence_is_measured_from_the_last_sign_of_life():
     assert caught.value.peer == "Rogue"
 
 
+def test_whatever_is_read_is_a_sign_of_life():
+    """A participant that was long busy, and has read all that was there, does not take the others for dead."""
+    with inbox(patience=30) as (box, mouth):
+        box.last -= 60  # nothing was read for a minute
+        mouth.sendall(frame(Heartbeat(), 0) + frame(Letter(b"hello"), 1))
+        assert box.next(CONTROL, 0)[1] == Letter(b"hello")
+        assert box.glance() is None
+
+
 def test_the_last_words_of_a_peer_that_never_ends():
     """It announces more than there is in the world and goes on sending it; nobody listens for long."""
     with inbox() as (box, mouth), ThreadPoolExecutor(1) as pool:

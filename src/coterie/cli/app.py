@@ -15,6 +15,7 @@ from coterie.cli.demo import demo
 from coterie.cli.forecast import forecast
 from coterie.cli.run import predict, preflight, run
 from coterie.cli.simulate import simulate
+from coterie.cli.survey import survey
 from coterie.errors import CoterieError
 from coterie.study.dumps import no_core_files
 
@@ -29,7 +30,7 @@ HELP = """k-means across organisations, with nobody's data leaving home.
 \b
 Try it on this machine     demo, simulate, forecast
 Agree with the others      identity, study
-Run together               preflight, run, predict
+Run together               survey, preflight, run, predict
 Look back                  audit
 
 Exit codes: 0 done, 2 usage, 3 data, 4 study, 5 policy, 6 peer unreachable, 7 peer died, 8 authentication, 9 protocol
@@ -95,6 +96,7 @@ app.command("simulate", short_help="The same on your own file, with a report.")(
 app.command("forecast", short_help="Rounds, bytes, time and memory before anything runs.")(forecast)
 app.add_typer(identity.app, name="identity", short_help="Make your key and certificate, or show one.")
 app.add_typer(study.app, name="study", short_help="Create, explain, sign and verify what you agree on.")
+app.command("survey", short_help="Look at columns together before a study: missing, means, quantiles.")(survey)
 app.command("preflight", short_help="Check everything that can be checked before a run.")(preflight)
 app.command("run", short_help="Take part in a study, in whatever role.")(run)
 app.command("predict", short_help="Label new rows with a study's model.")(predict)

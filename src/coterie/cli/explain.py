@@ -7,21 +7,24 @@ from typing import Any
 import msgspec
 
 from coterie.cli.people import list_participants, show_participants
-from coterie.clustering import Layout, make_task
+from coterie.cli.promised import bullets, list_promises
+from coterie.clustering import Layout
 from coterie.errors import InputError
 from coterie.ideal import Terms
+from coterie.matching import cost_of_matching
 from coterie.planning import forecast, planned
 from coterie.planning.sketch import even_layout, some_starts
 from coterie.report.formats import format_bytes, format_duration, join_names
 from coterie.report.promises import promises
-from coterie.study.agreement import Study, study_hash
-from coterie.study.home import encode_study, study_stays_inside
-from coterie.study.policy import LEAST, explain_protocols
+from coterie.study.agreement import Study, StudyColumn, study_hash
+from coterie.study.policy import LEAST
 from coterie.study.statement import state_output_rules, terms_of_study
+from coterie.study.tasks import layout_by_columns, task_of_study
 from coterie.transport.links import LINKS
 
 __all__ = ["explain_study"]
 
+PARTITIONS = {"horizontal": "by rows", "vertical": "by columns", "mixed": "cell by cell"}
 SCALES = {
     "none": "not scaled",
     "bounds": "scaled by their bounds",
@@ -45,33 +48,34 @@ def explain_study(study: Study, rows: int, iterations: int) -> tuple[str, dict[s
         "",
         "WHAT IS COMPUTED",
         f"k-means with {_describe_clusters(study)} over {len(study.data.columns)} columns of "
-        f"{join_names(roles.owners)}, partitioned {'by rows' if todo.partition == 'horizontal' else 'by columns'}; "
-        f"protocol {todo.protocol}; at most {todo.max_iter} iterations; {todo.restarts} "
-        f"{'start' if todo.restarts == 1 else 'starts'}{_each(study)} {STARTS[todo.init]} (seed {todo.seed}); columns "
-        f"are {SCALES[todo.scale]}{_by_whom(study)}.",
+        f"{join_names(roles.owners)}, partitioned {PARTITIONS[todo.partition]}; "
+        f"protocol {todo.protocol}; {'exactly' if study.private else 'at most'} {todo.max_iter} iterations; "
+        f"{todo.restarts} {'start' if todo.restarts == 1 else 'starts'}{_each(study)} {STARTS[todo.init]} (seed "
+        f"{todo.seed}); columns are {SCALES[todo.scale]}{_by_whom(study)}.",
     ]
     for column in study.data.columns:
         held = f", held by {column.holder}" if column.holder else ""
         step = f", multiples of {column.resolution:g}" if column.resolution else ""
         step += f", counting {column.weight:g}-fold" if column.weight != 1 else ""
-        lines.append(f"  - {column.name}: between {column.low:g} and {column.high:g}{step}{held}")
-    lines += ["", "WHICH CLUSTERS ARE OPENED", *_bullets(state_output_rules(study)), f"  - {_policies(study)}"]
-    lines += ["", "WHAT IS DISCLOSED WHILE IT RUNS", *_bullets(told.during), "", "WHAT IS DISCLOSED AT THE END"]
-    for name, learnt in told.at_end.items():
-        lines += [f"to {name}:", *_bullets(learnt)]
-    for head, sentences in (
-        ("WHAT NOBODY LEARNS", told.nobody),
-        ("WHAT EVERYBODY KNOWS", told.public),
-        ("WHAT THIS RESTS ON", told.assumptions + explain_protocols(study)),
-        ("WHAT IS NOT PROTECTED", told.not_protected),
-    ):
-        lines += ["", head, *_bullets(sentences)]
+        lines.append(f"  - {column.name}: {_describe_values(column)}{step}{held}")
+    weights = study.data.row_weights
+    if weights.column:
+        whose = f"{weights.holder} alone" if weights.holder else "the owner of a row alone"
+        lines.append(
+            f"  - Rows count for what column {weights.column} says, at most {weights.most:g}, to a multiple of "
+            f"{weights.step:g}; {whose} knows it, and it is never opened."
+        )
+    lines += ["", "WHICH CLUSTERS ARE OPENED", *bullets(state_output_rules(study)), f"  - {_policies(study)}"]
+    lines += list_promises(told, study)
     lines += ["", f"WHAT IT WILL COST, with {rows:,} rows in all and {iterations} iterations"]
     costs: dict[str, Any] = {}
     try:
         for link in ("lan", "wan"):
             costs[link] = _forecast(study, rows, iterations, link)
             lines.append("  - " + _describe_cost(link, costs[link]))
+        if study.data.matching != "equal":
+            costs["matching"] = _cost_of_matching(study, rows)
+            lines.append("  - " + _describe_matching(rows, costs["matching"]))
     except InputError as error:
         lines.append(f"  - no forecast: {error}")
     return "\n".join(lines), {
@@ -130,42 +134,45 @@ def _by_whom(study: Study) -> str:
     return f", in secret; what that takes is opened {'at the end' if study.scales == 'revealed' else 'to nobody'}"
 
 
-def _bullets(sentences: list[str]) -> list[str]:
-    return [f"  - {sentence}" for sentence in sentences]
+def _describe_values(column: StudyColumn) -> str:
+    """What values a column has, and what is made of them at home."""
+    if column.kind == "category":
+        said = f"one of {join_names(column.categories)}, any two {column.distance:g} apart in distances between rows"
+    elif column.kind == "boolean":
+        said = "true or false, as 1 or 0"
+    else:
+        low, high = (end if isinstance(end, str) else f"{end:g}" for end in (column.low, column.high))
+        said = f"{'a date ' if column.kind == 'date' else ''}between {low} and {high}"
+        said += ", others set to the nearer of these" if column.clip else ""
+        said += {"none": "", "log": "; its logarithm counts", "log1p": "; the logarithm of 1 more counts"}[
+            column.transform
+        ]
+    if column.missing == "drop":
+        return f"{said}; rows without a value are left out"
+    if column.missing != "error":
+        return f"{said}; a missing value counts as {column.missing}"
+    return said
+
+
+def _cells_of_holders(study: Study, rows: int) -> Layout:
+    """A patchwork in which all who bring a column hold it for as many rows."""
+    owners = study.roles.owners
+    each = [[1 + owners.index(name) for name in c.holders] for c in study.data.columns for _ in c.features]
+    cells = [[able[i * len(able) // rows] for able in each] for i in range(rows)]
+    return Layout("mixed", rows, len(each), owners=bytes(rank for row in cells for rank in row))
 
 
 def _forecast(study: Study, rows: int, iterations: int, link: str) -> dict[str, Any]:
-    todo, world, d = study.clustering, study.world(), len(study.data.columns)
+    todo, world, d = study.clustering, study.world(), len(study.features)
     parties = world.p
-    least = expect_terms(study).least
     if todo.partition == "horizontal":
         layout = even_layout("horizontal", rows, d, parties)
+    elif todo.partition == "vertical":
+        layout = layout_by_columns(study, rows)
     else:
-        layout = Layout("vertical", rows, d, columns=tuple(tuple(study.own_columns(j)) for j in world.owners))
-    encoding, metric = encode_study(study, rows, inside=study_stays_inside(study, least))
-    task = make_task(
-        todo.protocol,
-        todo.choices[-1],
-        layout,
-        encoding,
-        checked=False,
-        resolution={column.name: column.resolution for column in study.data.columns},
-        counts=study.disclosures.counts,
-        labels=study.disclosures.labels,
-        centers=study.disclosures.centers,
-        **some_starts(todo.init, todo.choices, todo.restarts),
-        choices=todo.choices if len(todo.choices) > 1 else (),
-        choose=todo.choose,
-        measures=study.disclosures.measures,
-        quality=tuple(study.disclosures.quality),
-        max_iter=todo.max_iter,
-        tol=todo.tol,
-        least=least,
-        metric=metric,
-        scales=study.disclosures.scales,
-        contribution=study.disclosures.contribution,
-        sizes=study.disclosures.sizes,
-    )
+        layout = _cells_of_holders(study, rows)
+    starts = some_starts(todo.init, todo.choices, todo.restarts)
+    task = task_of_study(study, layout, expect_terms(study).least, checked=False, **starts)
     found = forecast(planned(task, parties, "auto", LINKS[link]), parties, iterations, LINKS[link], "stop")
     sent = dict(found.bytes_sent)
     dealt = {"bytes_by_helper": sent.pop("P0")} if world.dealer is not None else {}
@@ -177,6 +184,20 @@ def _forecast(study: Study, rows: int, iterations: int, link: str) -> dict[str, 
         "memory": max(found.memory.values()),
         **({"without_start": True} if found.without_start else {}),
     }
+
+
+def _cost_of_matching(study: Study, rows: int) -> dict[str, int]:
+    """If every party brings so many rows."""
+    mixed = study.clustering.partition == "mixed"
+    found = cost_of_matching(
+        study.data.matching, [rows] * len(study.roles.owners), rows * len(study.features) if mixed else 0
+    )
+    return {"bytes_by_party": max(found.parties), "bytes_by_helper": found.helper}
+
+
+def _describe_matching(rows: int, cost: dict[str, int]) -> str:
+    party, helper = (format_bytes(cost[name]) for name in ("bytes_by_party", "bytes_by_helper"))
+    return f"matching rows before that, with {rows:,} ids at each party: a party sends {party}, the helper {helper}"
 
 
 def _describe_cost(link: str, cost: dict[str, Any]) -> str:

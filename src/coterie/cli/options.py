@@ -10,6 +10,9 @@ import typer
 __all__ = [
     "AuditLog",
     "Data",
+    "Decimal",
+    "Delimiter",
+    "Encoding",
     "Key",
     "Listen",
     "Out",
@@ -30,6 +33,11 @@ Data = Annotated[
 ]
 TableName = Annotated[str | None, typer.Option("--table", help="The table, in a DuckDB file.")]
 Query = Annotated[str | None, typer.Option("--query", help="A SELECT, for DuckDB and PostgreSQL.")]
+Delimiter = Annotated[
+    str | None, typer.Option("--delimiter", help="What separates values in a CSV file, if not a comma (.tsv: a tab).")
+]
+Decimal = Annotated[str, typer.Option("--decimal", help="The decimal mark in a CSV file: . or ,")]
+Encoding = Annotated[str, typer.Option("--encoding", help="How a CSV file is encoded, such as windows-1252.")]
 Out = Annotated[Path, typer.Option("--out", "-o", help="The folder for the results: a new or an empty one.")]
 PolicyFile = Annotated[Path | None, typer.Option("--policy", help="Your policy; policy.toml beside the key.")]
 AuditLog = Annotated[Path | None, typer.Option("--audit", help="Your audit log; audit.jsonl beside the key.")]

@@ -11,6 +11,9 @@ from coterie.cli.console import Console
 from coterie.cli.options import (
     AuditLog,
     Data,
+    Decimal,
+    Delimiter,
+    Encoding,
     Key,
     Listen,
     Out,
@@ -27,12 +30,13 @@ from coterie.errors import InputError
 if TYPE_CHECKING:
     from coterie.study.prepare import Orders
 
-__all__ = ["predict", "preflight", "run"]
+__all__ = ["check_orders", "predict", "preflight", "run"]
 
 RESULTS, LABELS = Path("results"), Path("predictions")
 
 
-def _check(orders: Orders) -> Orders:
+def check_orders(orders: Orders) -> Orders:
+    """Refuse times that cannot be meant."""
     if orders.patience <= 0 or orders.wait < 0:
         raise InputError("--timeout and --wait are seconds: --timeout more than 0, --wait at least 0")
     if orders.stall is not None and not orders.stall > 0:
@@ -47,6 +51,9 @@ def run(
     data: Data = None,
     table: TableName = None,
     query: Query = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = ".",
+    encoding: Encoding = "utf-8",
     out: Out = RESULTS,
     policy: PolicyFile = None,
     audit: AuditLog = None,
@@ -65,14 +72,16 @@ def run(
     with another --out, it gives everybody the same results once more.
     """
     from coterie.cli.progress import Progress
+    from coterie.data.csv_file import CsvFormat
     from coterie.study.prepare import Orders
     from coterie.study.run import run_study
 
     console: Console = context.obj
-    orders = _check(
+    orders = check_orders(
         Orders(
             study, key, data, table, query, out, policy, audit, state,
             listen=listen, wait=wait, patience=timeout, restart=restart, stall=stall,
+            csv=CsvFormat(delimiter, decimal, encoding),
         )
     )  # fmt: skip
     with Progress(console) as voice:
@@ -88,6 +97,9 @@ def predict(
     data: Data = None,
     table: TableName = None,
     query: Query = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = ".",
+    encoding: Encoding = "utf-8",
     out: Out = LABELS,
     policy: PolicyFile = None,
     audit: AuditLog = None,
@@ -98,14 +110,16 @@ def predict(
 ) -> None:
     """Label new rows: alone where you know the centres, else together with all the others."""
     from coterie.cli.progress import Progress
+    from coterie.data.csv_file import CsvFormat
     from coterie.study.predict import predict_rows
     from coterie.study.prepare import Orders
 
     console: Console = context.obj
-    orders = _check(
+    orders = check_orders(
         Orders(
             study, key, data, table, query, out, policy, audit,
             model=model, listen=listen, wait=wait, patience=timeout, stall=stall,
+            csv=CsvFormat(delimiter, decimal, encoding),
         )
     )  # fmt: skip
     with Progress(console) as voice:
@@ -120,6 +134,9 @@ def preflight(
     data: Data = None,
     table: TableName = None,
     query: Query = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = ".",
+    encoding: Encoding = "utf-8",
     policy: PolicyFile = None,
     listen: Listen = None,
     wait: Annotated[float, typer.Option("--wait", help="Seconds to wait for others to come up.")] = 0.0,
@@ -127,6 +144,7 @@ def preflight(
 ) -> None:
     """Check key, study, signatures, policy and data and, as far as the others are up, connections. Nothing of the data
     leaves."""
+    from coterie.data.csv_file import CsvFormat
     from coterie.study.preflight import Finding
     from coterie.study.preflight import preflight as check
     from coterie.study.prepare import Orders
@@ -137,8 +155,11 @@ def preflight(
         mark = "note" if finding.remark else {True: "ok  ", False: "NO  ", None: "?   "}[finding.fine]
         console.say(f"{mark} {finding.what}: {finding.text}", "check", what=finding.what, fine=finding.fine)
 
-    orders = Orders(study, key, data, table, query, policy=policy, listen=listen, wait=wait, patience=timeout)
-    found = check(_check(orders), told)
+    orders = Orders(
+        study, key, data, table, query,
+        policy=policy, listen=listen, wait=wait, patience=timeout, csv=CsvFormat(delimiter, decimal, encoding),
+    )  # fmt: skip
+    found = check(check_orders(orders), told)
     unseen = [finding.what for finding in found if finding.fine is None]
     rest = f"; {', '.join(unseen)} could not be checked yet" if unseen else ""
     console.say(f"ready to run{rest}", "ready", unseen=unseen)

@@ -7,11 +7,23 @@ from typing import Annotated
 
 import typer
 
+from coterie.cli import study_options as option
 from coterie.cli.console import Console, printable
-from coterie.cli.parsing import parse_bounds, parse_clusters, parse_numbers, parse_pairs
+from coterie.cli.parsing import (
+    parse_bounds,
+    parse_categories,
+    parse_clusters,
+    parse_holders,
+    parse_list,
+    parse_missing,
+    parse_numbers,
+    parse_pairs,
+    parse_quantiles,
+    parse_row_weights,
+)
 from coterie.cli.people import list_participants, show_participants
 from coterie.errors import InputError
-from coterie.study.agreement import MOST_ROWS, section_hashes, study_hash
+from coterie.study.agreement import MOST_ROWS, Study, section_hashes, study_hash
 from coterie.study.identity import Identity, load_identity, load_key
 from coterie.study.policy import check_policy, load_policy
 from coterie.study.signatures import sign_study, verify_signatures
@@ -28,93 +40,102 @@ File = Annotated[Path, typer.Argument(help="The study file.")]
 def create(
     context: typer.Context,
     study: File,
-    party: Annotated[list[Path], typer.Option("--party", help="A party's identity file; once for each party.")],
-    clusters: Annotated[str, typer.Option("--clusters", "-k", help="How many clusters; or 2:10, to choose from.")],
-    columns: Annotated[str, typer.Option("--columns", help="Columns to cluster by: age,income.")],
-    bounds: Annotated[str, typer.Option("--bounds", help="Public range of each: age=0:120,income=0:500000.")],
-    helper: Annotated[
-        Path | None, typer.Option("--helper", help="The helper's identity file, for families with a helper.")
-    ] = None,
-    server: Annotated[
-        list[str],
-        typer.Option(
-            "--server",
-            metavar="NAME",
-            help="For families with servers, once for each: a party's name, or the identity file of a server that "
-            "owns no data.",
-        ),
-    ] = NOBODY,
-    partition: Annotated[str, typer.Option("--partition", help="horizontal or vertical.")] = "horizontal",
-    holds: Annotated[str, typer.Option("--holds", help="Who holds which, if vertical: alice=age,bob=income.")] = "",
-    id_: Annotated[str, typer.Option("--id", help="The column that names a row; needed if vertical.")] = "",
-    counts: Annotated[str, typer.Option("--counts", help="Cluster sizes: secret or revealed.")] = "secret",
-    labels: Annotated[str, typer.Option("--labels", help="private, or revealed (vertical only).")] = "private",
-    centers: Annotated[str, typer.Option("--centers", help="revealed at the end, or shared for ever.")] = "revealed",
-    protocol: Annotated[str, typer.Option("--protocol", help="The protocol family: onetime or securenn.")] = "onetime",
-    init: Annotated[
-        str, typer.Option("--init", help="Where centres start: k-means++ (drawn in secret), or random (public rows).")
-    ] = "k-means++",
-    seed: Annotated[int, typer.Option("--seed", help="For the public random numbers that draw starting rows.")] = 0,
-    restarts: Annotated[int, typer.Option("--n-init", help="How many starts to choose the best of.")] = 1,
-    max_iter: Annotated[int, typer.Option("--max-iter", help="The most iterations.")] = 300,
-    tol: Annotated[
-        float, typer.Option("--tol", help="Stop when the centres move less than this part of the columns' variance.")
-    ] = 1e-4,
-    scale: Annotated[
-        str, typer.Option("--scale", help="standard: columns count alike, by their spread; bounds: by range; none.")
-    ] = "standard",
-    scales: Annotated[
-        str,
-        typer.Option("--scales", help="The spread of columns that this takes: revealed at the end, or secret."),
-    ] = "revealed",
-    choose: Annotated[
-        str, typer.Option("--choose", help="Of several numbers of clusters: calinski-harabasz or silhouette.")
-    ] = "calinski-harabasz",
-    measures: Annotated[
-        str, typer.Option("--measures", help="What each number of clusters comes to: revealed, or secret.")
-    ] = "revealed",
-    quality: Annotated[
-        str, typer.Option("--quality", help="What is told at the end of how good the clusters are.")
-    ] = "inertia,silhouette,calinski-harabasz",
-    column_weights: Annotated[
-        str, typer.Option("--column-weights", help="What columns count for after scaling, if not 1: age=2,income=0.5.")
-    ] = "",
-    least_cluster_size: Annotated[
-        int, typer.Option("--least-cluster-size", help="Smaller clusters stay closed; policies may ask for more.")
-    ] = 1,
-    contribution: Annotated[
-        str, typer.Option("--contribution", help="What the others than any party must contribute to an open cluster.")
-    ] = "least",
-    resolution: Annotated[
-        str, typer.Option("--resolution", help="Steps of columns, so that means are rounded: age=1,income=100.")
-    ] = "",
-    sizes: Annotated[str, typer.Option("--sizes", help="Sizes at the end: secret, or rounded.")] = "secret",
-    most_rows: Annotated[int, typer.Option("--most-rows", help="The most rows that a party may bring.")] = MOST_ROWS,
-    name: Annotated[str, typer.Option("--name", help="What to call the study; the file's name if left out.")] = "",
+    party: option.Party,
+    columns: option.Columns,
+    clusters: option.Clusters = None,
+    bounds: option.Bounds = "",
+    survey: option.Survey = False,
+    cells: option.Cells = 64,
+    quantiles: option.Quantiles = "1,5,25,50,75,95,99",
+    helper: option.Helper = None,
+    server: option.Server = NOBODY,
+    partition: option.Partition = "horizontal",
+    holds: option.Holds = "",
+    id_: option.Id = "",
+    matching: option.Matching = "equal",
+    id_rule: option.IdRule = "",
+    precedence: option.Precedence = "",
+    incomplete: option.Incomplete = "refuse",
+    kinds: option.Kinds = "",
+    categories: option.Categories = "",
+    distance: option.Distance = "",
+    missing: option.Missing = "",
+    row_weights: option.RowWeights = "",
+    clip: option.Clip = "",
+    transform: option.Transform = "",
+    counts: option.Counts = "secret",
+    labels: option.Labels = "private",
+    centers: option.Centers = "revealed",
+    protocol: option.Protocol = "onetime",
+    init: option.Init = "k-means++",
+    seed: option.Seed = 0,
+    restarts: option.Restarts = 1,
+    max_iter: option.MaxIter = None,
+    tol: option.Tol = 1e-4,
+    scale: option.Scale = "standard",
+    scales: option.Scales = "revealed",
+    choose: option.Choose = "calinski-harabasz",
+    measures: option.Measures = "revealed",
+    quality: option.Quality = "inertia,silhouette,calinski-harabasz",
+    column_weights: option.ColumnWeights = "",
+    least_cluster_size: option.LeastClusterSize = 1,
+    contribution: option.Contribution = "least",
+    resolution: option.Resolution = "",
+    sizes: option.Sizes = "secret",
+    most_rows: option.MostRows = MOST_ROWS,
+    name: option.Name = "",
 ) -> None:
     """Write a study file. It needs no editing: everybody signs it as it is."""
     console: Console = context.obj
-    holders: dict[str, str] = {}
-    for party_name, held in parse_pairs("--holds", holds).items():
-        for column in filter(None, held.split(",")):
-            if column in holders:
-                raise InputError(f"--holds: column {column!r} is held by both {holders[column]} and {party_name}")
-            holders[column] = party_name
     parties = [load_identity(path) for path in party]
-    made = create_study(
+    if survey:
+        _refuse_options_of_clusters(context)
+        agreed = create_study(
+            name or study.stem,
+            parties,
+            None if helper is None else load_identity(helper),
+            servers=[_find_server(text, parties) for text in server],
+            survey={"cells": cells, "quantiles": parse_quantiles(quantiles)},
+            partition=partition,
+            columns=parse_list(columns),
+            bounds=parse_bounds(bounds),
+            holds=parse_holders(holds, False),
+            resolution=parse_numbers("--resolution", resolution, "STEP"),
+            most_rows=most_rows,
+            least_cluster_size=least_cluster_size,
+            contribution=contribution,
+            protocol=protocol,
+        )
+        _write(console, study, agreed)
+        return
+    values = parse_categories(categories)
+    of_kind = parse_pairs("--kinds", kinds)
+    as_text = [*values, *(column for column, kind in of_kind.items() if kind != "number")]
+    agreed = create_study(
         name or study.stem,
         parties,
         None if helper is None else load_identity(helper),
         servers=[_find_server(text, parties) for text in server],
-        clusters=parse_clusters(clusters),
+        clusters=None if clusters is None else parse_clusters(clusters),
         choose=choose,
         measures=measures,
-        quality=[one.strip() for one in quality.split(",") if one.strip()],
+        quality=parse_list(quality),
         partition=partition,
-        columns=[column.strip() for column in columns.split(",") if column.strip()],
+        columns=parse_list(columns),
         bounds=parse_bounds(bounds),
-        holds=holders,
+        holds=parse_holders(holds, partition == "mixed"),
         id_column=id_,
+        matching=matching,
+        id_rule=parse_pairs("--id-rule", id_rule),
+        precedence=parse_list(precedence),
+        incomplete=incomplete,
+        kinds=of_kind,
+        categories=values,
+        distance=parse_numbers("--distance", distance, "DISTANCE"),
+        missing=parse_missing(missing, as_text),
+        row_weights=parse_row_weights(row_weights),
+        clip=parse_list(clip),
+        transform=parse_pairs("--transform", transform),
         resolution=parse_numbers("--resolution", resolution, "STEP"),
         column_weights=parse_numbers("--column-weights", column_weights, "WEIGHT"),
         most_rows=most_rows,
@@ -133,13 +154,31 @@ def create(
         scale=scale,
         scales=scales,
     )
-    write_study(study, made)
+    _write(console, study, agreed)
+
+
+#: What says something of a survey, beside what says who takes part.
+OF_SURVEYS = {"columns", "bounds", "survey", "cells", "quantiles", "partition", "holds", "resolution", "most_rows"}
+OF_SURVEYS |= {"least_cluster_size", "contribution", "protocol", "study", "party", "helper", "server", "name"}
+
+
+def _refuse_options_of_clusters(context: typer.Context) -> None:
+    """Nobody signs a survey in the belief that it clusters."""
+    for given in context.command.params:
+        source = context.get_parameter_source(given.name or "")
+        if source is not None and source.name == "COMMANDLINE" and given.name not in OF_SURVEYS:
+            raise InputError(f"--survey: {given.opts[0]} is about clusters or ids, of which a survey has none")
+
+
+def _write(console: Console, path: Path, study: Study) -> None:
+    write_study(path, study)
     console.say(
-        f"{study} is written, hash {study_hash(made)}.\nNow send it to {', '.join(made.names)}; each reads it (coterie "
-        f"study explain {study}), signs it (coterie study sign {study} --key NAME.key) and sends the signature to all.",
+        f"{path} is written, hash {study_hash(study)}.\nNow send it to {', '.join(study.names)}; each reads it "
+        f"(coterie study explain {path}), signs it (coterie study sign {path} --key NAME.key) and sends the "
+        "signature to all.",
         "study",
-        path=str(study),
-        hash=study_hash(made),
+        path=str(path),
+        hash=study_hash(study),
     )
 
 
@@ -164,11 +203,16 @@ def explain(
     iterations: Annotated[int, typer.Option("--iterations", help="For the forecast: how many iterations.")] = 20,
 ) -> None:
     """Say in plain words what a study computes, what everybody learns, what it rests on and what it will cost."""
-    from coterie.cli.explain import explain_study
-
     console: Console = context.obj
     loaded = load_study(study)
-    text, fields = explain_study(loaded, rows, iterations)
+    if loaded.survey is not None:
+        from coterie.cli.explain_survey import explain_survey
+
+        text, fields = explain_survey(loaded, rows)
+    else:
+        from coterie.cli.explain import explain_study
+
+        text, fields = explain_study(loaded, rows, iterations)
     console.say(text, "explanation", hash=study_hash(loaded), **fields)
 
 

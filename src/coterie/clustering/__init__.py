@@ -3,6 +3,7 @@
 from coterie.clustering.layout import Layout, Partition
 from coterie.clustering.making import (
     at_home,
+    category_at_home,
     make_encoding,
     make_scaled,
     make_task,
@@ -12,9 +13,12 @@ from coterie.clustering.making import (
 )
 from coterie.clustering.program import fit, predict
 from coterie.clustering.task import QUALITY, SEED_BYTES, Contribution, Outcome, Point, Task, Watch, distinct_rows
+from coterie.clustering.weighing import MOST_MASS, SD_REACH, to_whole_weights
 
 __all__ = [
+    "MOST_MASS",
     "QUALITY",
+    "SD_REACH",
     "SEED_BYTES",
     "Contribution",
     "Layout",
@@ -24,6 +28,7 @@ __all__ = [
     "Task",
     "Watch",
     "at_home",
+    "category_at_home",
     "distinct_rows",
     "fit",
     "make_encoding",
@@ -33,4 +38,5 @@ __all__ = [
     "put_together",
     "relative_weights",
     "stays_inside",
+    "to_whole_weights",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
+from coterie.clustering.rules import rounded_columns
 from coterie.clustering.task import Task
 from coterie.errors import ProtocolError
 from coterie.ideal import Groups, Learnt, Roles, Terms, learnt
@@ -37,12 +38,14 @@ def terms_of(task: Task, doing: Literal["fit", "predict"] = "fit") -> Terms:
         choose=task.choose,
         measures=task.measures,
         columns=names,
-        rounded=tuple(name for name, shift in zip(names, task.grid, strict=False) if shift),
+        rounded=tuple(names[l] for l in rounded_columns(task)),
         scale="standard" if task.metric is not None else "none",
         scales=task.scales,
         init="k-means++" if task.seeds else "random" if task.starts else "given",
         starts=task.restarts,
         max_iter=task.max_iter,
+        matching="private" if task.private else "equal",
+        weighed=bool(task.most_weight),
     )
 
 

@@ -34,6 +34,8 @@ def shk_means(
 
     The paper labels (line 2) at the top of the loop and tests (line 9) at its end. Here the labels are
     made at the end, while the test runs beside them: then they belong to the final centres when the loop stops.
+    Where rows are matched in private there is no test: when the centres come to rest depends on who matches, however
+    few do.
     """
     me, weights = family.me, spread.weights
     made = labels = family.label(rows, centers, counted=True, weights=weights)
@@ -45,7 +47,7 @@ def shk_means(
         me.streams.begin(me.streams.phase + 1)
         old, made, centers = centers, labels, new_centers(family, task, rows, labels, centers)
         labels, stop = family.label(rows, centers, counted=True, weights=weights), False
-        if iteration < task.max_iter:
+        if iteration < task.max_iter and not task.private:
             stop = family.open_stop_bit(family.movement(old, centers, weights) - spread.tolerated, 0, STOP)
         labels.settle()
         me.channel.mark_iteration()

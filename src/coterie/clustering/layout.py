@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from coterie.errors import InputError
 
-__all__ = ["Layout", "Partition"]
+__all__ = ["Layout", "Partition", "kinds_of_rows"]
 
 Partition = Literal["horizontal", "vertical", "mixed"]
 
@@ -92,13 +92,12 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
             edges = np.cumsum((0, *self.rows))
             return [(np.arange(edges[j], edges[j + 1]), [j + 1]) for j in range(parties) if self.rows[j]]
         held = np.stack([self.own_rows(rank) for rank in range(1, parties + 1)], axis=1)
-        kinds = np.packbits(held, axis=1)  # one column for up to eight parties, which is much faster
-        kinds = kinds[:, 0] if kinds.shape[1] == 1 else kinds
-        _, first, kind_of = np.unique(kinds, axis=0, return_index=True, return_inverse=True)
+        kinds, kind_of = kinds_of_rows(np.packbits(held, axis=1))
+        holders = np.unpackbits(kinds, axis=1)
         return [
-            (np.flatnonzero(kind_of.reshape(-1) == i), [int(j) + 1 for j in np.flatnonzero(held[row])])
-            for i, row in enumerate(first)
-            if held[row].any()
+            (np.flatnonzero(kind_of == i), [int(j) + 1 for j in np.flatnonzero(who)])
+            for i, who in enumerate(holders)
+            if who.any()
         ]
 
     def center_groups(self, parties: int) -> list[tuple[list[int], list[int]]]:
@@ -120,3 +119,13 @@ class Layout(msgspec.Struct, frozen=True, dict=True):
 
     def _owners(self) -> NDArray[np.uint8]:
         return np.frombuffer(self.owners, np.uint8).reshape(self.n, self.d)
+
+
+def kinds_of_rows(cells: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """The different rows of (n, d), in order, and which of them each row is. As `np.unique(axis=0)`, which sorts
+    rows as bytes without letting other threads run: of ten million, so long that peers take a party for dead."""
+    kind_of = np.zeros(len(cells), np.int64)
+    for column in cells.T:
+        kind_of = np.unique(kind_of << 8 | column, return_inverse=True)[1].reshape(-1)
+    _, first = np.unique(kind_of, return_index=True)
+    return cells[first], kind_of

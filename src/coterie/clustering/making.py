@@ -13,17 +13,28 @@ import numpy as np
 from coterie.clustering.layout import Layout, Partition
 from coterie.clustering.rules import check_rules, grid_of
 from coterie.clustering.task import Outcome, Task
+from coterie.clustering.weighing import SD_REACH, check_weighing
 from coterie.errors import InputError
 from coterie.protocols.metric import FACTOR_BITS, Metric, standard_precision
 from coterie.ring import FixedPoint, fractional_bits
 from coterie.transport import Traffic
 
-__all__ = ["at_home", "make_encoding", "make_scaled", "make_task", "put_together", "relative_weights", "stays_inside"]
+__all__ = [
+    "at_home",
+    "category_at_home",
+    "make_encoding",
+    "make_scaled",
+    "make_task",
+    "put_together",
+    "relative_weights",
+    "stays_inside",
+]
 
-#: Where each party standardises its own columns: standard deviations from the mean beyond which values are cut off.
-SD_REACH = 64.0
 #: The largest ratio of what two columns may count for.
 MOST_WEIGHT = 100
+#: Columns of categories, which fill their range, are encoded in steps four times as coarse as others: so that their
+#: constant weight has more bits.
+CATEGORY_STEP = 1 / 16
 #: The fewest fractional bits with which a column, scaled to -1..1, is standardised in secret.
 LEAST_STANDARD_BITS = 9
 
@@ -62,16 +73,20 @@ def make_scaled(
     inside: bool = False,
     wanted: int | None = None,
     weights: Sequence[float] = (),
+    distances: Sequence[float] = (),
 ) -> tuple[FixedPoint, Metric | None]:
     """The fixed point for columns as they are (`scale` None or "none"), scaled by their "bounds" or "standard"-ised: by
     columns, at home, in standard deviations (`at_home`); else in secret, with a metric. `inside`: whether nothing but
     the data and means of them is ever measured in secret. `wanted`: for a prediction, the fractional bits of the fit.
-    `weights`: what columns count for on top; the largest is 1.
+    `weights`: what columns count for on top; the largest is 1. `distances`: of a column that is 1 for one value of a
+    category and 0 for others, how far two values are apart in the end, whatever the scale; 0 for all others.
     """
+    if not any(distances):
+        distances = ()
     if scale != "standard":
-        return make_encoding(
-            names, low, high, rows, clusters, scaled=scale == "bounds", wanted=wanted, weights=weights
-        ), None
+        scaled = scale == "bounds"
+        weights = _with_categories(weights, distances, low, high, scaled)
+        return make_encoding(names, low, high, rows, clusters, scaled=scaled, wanted=wanted, weights=weights), None
     if partition == "vertical":
         reach = [SD_REACH] * len(names)
         return make_encoding(
@@ -87,7 +102,44 @@ def make_scaled(
             f"{rows} rows of {len(names)} columns cannot be standardised in secret within 64-bit words: {f} fractional "
             'bits would be left; use fewer columns, or scale="bounds"'
         )
-    return FixedPoint(tuple(low), tuple(high), tuple(names), f if wanted is None else wanted, True), metric
+    finer = tuple(CATEGORY_STEP if apart else 1.0 for apart in distances)
+    encoding = FixedPoint(tuple(low), tuple(high), tuple(names), f if wanted is None else wanted, True, weights=finer)
+    if distances:
+        constants = _constant_weights(encoding, metric, rows, weights or [1.0] * len(names), distances)
+        metric = msgspec.structs.replace(metric, constants=constants)
+    return encoding, metric
+
+
+def _with_categories(
+    weights: Sequence[float], distances: Sequence[float], low: Sequence[float], high: Sequence[float], scaled: bool
+) -> Sequence[float]:
+    """Weights by which two values of a category, which differ by 1 in two columns, are so far apart after scaling."""
+    if not distances:
+        return weights
+    found = []
+    for weight, apart, least, most in zip(weights or [1.0] * len(distances), distances, low, high, strict=True):
+        unit = (most - least) / 2 if scaled else 1.0
+        found.append(weight * (apart * unit) ** 2 / 2 if apart else weight)
+    return found
+
+
+def _constant_weights(
+    encoding: FixedPoint, metric: Metric, rows: int, weights: Sequence[float], distances: Sequence[float]
+) -> tuple[int, ...]:
+    """The same for standardised columns, whose weights are n / 2^T times those of squared standard deviations."""
+    scale = metric.scale(rows, int(encoding.half.max()))
+    found = []
+    for l, (weight, apart) in enumerate(zip(weights, distances, strict=True)):
+        steps = 2.0**encoding.f / float(encoding.unit[l])  # of which a value is apart from another
+        wanted = math.ldexp(weight * apart**2 / 2 / rows, scale) / steps**2
+        found.append(max(round(wanted), 1) if apart else 0)
+    return tuple(found)
+
+
+def category_at_home(distance: float) -> tuple[float, float]:
+    """In place of mean and standard deviation, where a party standardises its own columns: by these, two values of a
+    category are so far apart."""
+    return 0.5, math.sqrt(2) / distance
 
 
 def relative_weights(wanted: Mapping[str, float] | None, names: Sequence[str]) -> tuple[float, ...]:
@@ -130,18 +182,22 @@ def make_task(
     encoding: FixedPoint,
     *,
     resolution: Mapping[str, float] | None = None,
+    groups: tuple[tuple[int, ...], ...] = (),
     names: tuple[str, ...] = (),
     checked: bool = True,
     **options: Any,
 ) -> Task:
     """A task without a plan. `checked`: refuse what could only end with every cluster closed. `resolution`: by
-    column, the step on which its values lie; `names` by rank, for messages; `options`: the other fields of a task."""
+    column, the step on which its values lie; `groups`: columns that are one category's; `names` by rank, for messages;
+    `options`: the other fields of a task."""
     least = options.get("least", 1)
     if least == 1:
         options["sizes"] = "secret"
-    task = Task(protocol, clusters, layout, encoding, grid=grid_of(encoding, resolution or {}, least), **options)
+    grid = grid_of(encoding, resolution or {}, least, groups)
+    task = Task(protocol, clusters, layout, encoding, grid=grid, groups=groups, **options)
     if checked:
         check_rules(task, names)
+        check_weighing(task)
     return task
 
 

@@ -18,6 +18,7 @@ from coterie.clustering.rules import (
 )
 from coterie.clustering.spread import Spread
 from coterie.clustering.task import Outcome, Task
+from coterie.clustering.weighing import exact_sum, weighed_at_home
 from coterie.errors import ProtocolError
 from coterie.protocols import Family
 from coterie.protocols.blocks import labels_of, table_of
@@ -43,9 +44,17 @@ class Results:
     """Of a fit, at one role."""
 
     def __init__(
-        self, family: Family, task: Task, own: Ints | None, rows: Secret, spread: Spread, rules: Rules | None
+        self,
+        family: Family,
+        task: Task,
+        own: Ints | None,
+        rows: Secret,
+        spread: Spread,
+        rules: Rules | None,
+        row_weights: Ints | None = None,
     ) -> None:
         self.family, self.task, self.own, self.rows, self.spread, self.rules = family, task, own, rows, spread, rules
+        self.row_weights, self.at_home = row_weights, weighed_at_home(task)
         self.me, self.n, self.k, self.d = family.me, task.layout.n, task.clusters, task.layout.d
 
     def labels_of(self, found: Found) -> Secret:
@@ -72,7 +81,10 @@ class Results:
         if self.spread.weights is not None:
             out.kept["weights"] = self.spread.weights
             self._open_scales(self.spread, out)
-        open_labels(family, task, labels, names, out)
+        if not task.private:
+            open_labels(family, task, labels, names, out)
+        elif self.me.owns:
+            out.rows = np.zeros(self.n, np.bool_)
         if self.rules is not None and task.sizes == "rounded":
             self._open_sizes(labels, self.rules, slots, out)
         if task.quality:
@@ -157,7 +169,7 @@ class Results:
         family, task = self.family, self.task
         if found.made is None:
             raise ProtocolError("nobody has counted the clusters that the centres were made of")
-        centers = round_to_grid(family, task.grid, found.centers)
+        centers = round_to_grid(family, task, found.centers)
         labels = self.labels_of(found)
         if task.grid:
             labels = family.label(self.rows, centers, counted=True, weights=self.spread.weights)
@@ -201,20 +213,23 @@ class Results:
         if self.spread.weights is not None:
             self._open_weighted_inertia(self.spread, labels, centers, out)
             return
-        if task.centers == "revealed" and self.rules is None:
-            total = open_wide(self.me, _exact_sum(self._own_inertia(out)), "inertia", RESULT)
+        if task.centers == "revealed" and self.at_home and self.rules is None:
+            total = open_wide(self.me, self._add_up(self._own_inertia(out), out), "inertia", RESULT)
             out.inertia = None if total is None else task.encoding.squared(total)
             return
         shift = inertia_shift(family.problem, task.grid, task.least)
-        if task.centers == "revealed":
-            rounded = self._shifted([_exact_sum(self._own_inertia(out))], shift)
+        if task.centers == "revealed" and self.at_home:
+            rounded = self._shifted([self._add_up(self._own_inertia(out), out)], shift)
         else:
             fine = family.problem.objective_shift
             sums, counts = family.sums(self.rows, labels)
             known = int(not out.all_closed)
             objective = family.objective(sums * known, counts * known, centers)
-            squares = [_exact_sum(self._own_squares(out))]
-            rounded = family.truncate(objective + self._shifted(squares, fine), shift - fine)
+            if self.at_home:
+                squares = self._shifted([self._add_up(self._own_squares(out), out)], fine)
+            else:
+                squares = family.weighted_squares(table_of(self.rows), fine).reshape(1, self.d).sum(1) * known
+            rounded = family.truncate(objective + squares, shift - fine)
         opened = family.open(rounded, self.me.world.owners, "inertia", RESULT)
         if opened is not None and not out.all_closed:
             out.inertia = self._in_units(int(opened[0]))
@@ -225,17 +240,35 @@ class Results:
         assert spread.weights is not None
         assert spread.squares is not None
         known = int(not out.all_closed)
-        if task.centers == "revealed":
-            parts = [_exact_sum(column) for column in self._own_inertia(out).T]
+        if task.centers == "revealed" and self.at_home:
+            parts = [self._add_up(column, out) for column in self._own_inertia(out).T]
             total = self._shifted(parts, self._cut)
             weighted = family.product(total.reshape(1, self.d), spread.weights).sum(1)
         else:
             sums, counts = family.sums(self.rows, labels)
-            within = family.scatter_within(sums, counts, centers, spread.squares)
+            within = family.scatter_within(sums, counts, centers, self._squares_by_column(spread.squares))
             weighted = family.weighted_total(within * known, spread.weights, self._cut)
         opened = family.open(family.truncate(weighted, self._rough), self.me.world.owners, "inertia", RESULT)
         if opened is not None and known:
             out.inertia = self._in_units(int(opened[0]))
+
+    def _squares_by_column(self, unweighted: Shared) -> Shared:
+        """The sum of squares of all rows in each column (d,), each row's times its weight, if it has one."""
+        if not self.task.most_weight:
+            return unweighted
+        if not self.at_home:
+            return self.family.weighted_squares(table_of(self.rows), 0)
+        own = None
+        if self.own is not None and self.row_weights is not None:
+            held = self.own[self.task.layout.own_rows(self.me.rank)]
+            own = (held * held * self.row_weights[:, None]).sum(axis=0)
+        return self.family.enter(own, (self.d,))
+
+    def _add_up(self, squares: Ints, out: Outcome) -> int:
+        """Squares of this party's rows that have a label, each times the weight of its row, if it has one."""
+        if self.row_weights is None or out.labels is None:
+            return exact_sum(squares)
+        return exact_sum(squares, self.row_weights[out.labels >= 0])
 
     def _shifted(self, parts: list[int], shift: int) -> Shared:
         """The sums (m,) of what the parties hold, in multiples of 2^shift, rounded to the nearest."""
@@ -246,7 +279,7 @@ class Results:
 
     def shifted_squares(self, own: Ints | None, shift: int) -> Shared:
         """The squares of all cells, added up (1,), in multiples of 2^shift."""
-        return self._shifted([0 if own is None else _exact_sum(own * own)], shift)
+        return self._shifted([0 if own is None else exact_sum(own * own)], shift)
 
     def _own_inertia(self, out: Outcome) -> Ints:
         """The squared distances of own cells to the centres that this party has learnt (rows, d); exact."""
@@ -308,9 +341,3 @@ def open_first(closed: NDArray[np.bool_]) -> list[int]:
 def called(slots: list[int], all_closed: bool) -> Ints:
     """What a row labelled by a slot is called, plus 1; 0 where every cluster is closed."""
     return np.zeros(len(slots), np.int64) if all_closed else np.array(slots) + 1
-
-
-def _exact_sum(squares: Ints) -> int:
-    """The sum of non-negative 63-bit numbers, of which there may be more than 64 bits hold."""
-    high, low = squares >> 31, squares & ((1 << 31) - 1)
-    return (int(high.sum()) << 31) + int(low.sum())

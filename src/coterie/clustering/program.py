@@ -15,6 +15,7 @@ from coterie.clustering.restarts import Run
 from coterie.clustering.rules import Rules, rules_of
 from coterie.clustering.spread import Held, hold_spread, measure_spread, restore_spread
 from coterie.clustering.task import Outcome, Point, Task, Watch
+from coterie.clustering.weighing import place_weights
 from coterie.protocols import Family
 from coterie.protocols.interface import Ints
 from coterie.sharing import Shared
@@ -47,20 +48,23 @@ def fit(
     watch: Watch = NOBODY,
     resume: Point | None = None,
     rules: Rules | None = None,
+    row_weights: Ints | None = None,
 ) -> Outcome:
     """Cluster. `block` is what this party holds, encoded; None at the helper. `resume`: from there on. `rules`: what
-    may be opened, where that does not follow from the task's own layout."""
+    may be opened, where that does not follow from the task's own layout. `row_weights`: of the rows that this party
+    weighs; in a private task, at the helper, 1 for those that count and 0 for the others."""
     family.begin()
     allow(family.me, task)
     own = None if block is None else task.layout.place(family.me.rank, block)
     if rules is None and task.least > 1:
         rules = rules_of(task)
-    rows = family.table(own, task.layout)
+    given = place_weights(family.me, task, row_weights)
+    rows = family.table(own, task.layout, given)
     spread = measure_spread(family, task, own) if resume is None else restore_spread(family, task, resume.spread)
     watch, point = _Keeping(watch, lambda: hold_spread(family, spread)), resume or Point(0, 0)
     if task.choices:
         return Choosing(family, task, own, watch, rules, rows, spread).outcome(point)
-    return Run(family, task, own, watch, rules, rows, spread).outcome(point)
+    return Run(family, task, own, watch, rules, rows, spread, row_weights=row_weights).outcome(point)
 
 
 def predict(

@@ -40,12 +40,14 @@ class Run:
         rows: Table,
         spread: Spread,
         before: int = 0,
+        row_weights: Ints | None = None,
     ) -> None:
-        """`before`: how many starts of other numbers of clusters come before."""
+        """`before`: how many starts of other numbers of clusters come before. `row_weights`: what this party's rows
+        count for, where it says so."""
         self.family, self.task, self.own, self.watch, self.rules = family, task, own, watch, rules
         self.me, self.n, self.k, self.d = family.me, task.layout.n, task.clusters, task.layout.d
         self.rows, self.spread, self.before = rows, spread, before
-        self.results = Results(family, task, own, self.rows, self.spread, rules)
+        self.results = Results(family, task, own, self.rows, self.spread, rules, row_weights)
         self.opened_starts = [list(start) for start in task.starts]
 
     def restart(self, point: Point, best: Found | None) -> tuple[Found, int]:
@@ -98,7 +100,8 @@ class Run:
 
     def _seed(self, start: int) -> tuple[Shared, Shared]:
         """Centres by k-means++, and the numbers of their rows."""
-        draws = public_draws(self.task.seeds[start], self.n, self.k)
+        weighted = bool(self.task.problem.most_weight)
+        draws = public_draws(self.task.seeds[start], self.n, self.k, weighted)
         return self.family.seed(self.rows, *draws, weights=self.spread.weights)
 
     def _open_start(self, start: int) -> Ints | None:

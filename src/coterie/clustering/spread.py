@@ -35,7 +35,7 @@ def needed_of(task: Task) -> tuple[str, ...]:
     if task.metric is not None:
         return Spread._fields
     chooses = task.choices and task.choose == "calinski-harabasz"
-    if task.tol == 0 and "calinski-harabasz" not in task.quality and not chooses:
+    if (task.tol == 0 or task.private) and "calinski-harabasz" not in task.quality and not chooses:
         return ("tolerated",)
     return ("tolerated", "scatter")
 

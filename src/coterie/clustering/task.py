@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from coterie.clustering.layout import Layout
 from coterie.protocols import Problem
-from coterie.protocols.interface import Ints
+from coterie.protocols.interface import Ints, Weigher
 from coterie.protocols.metric import Metric
 from coterie.ring import FixedPoint
 from coterie.sharing import Disclosure, Secret
@@ -31,6 +31,8 @@ __all__ = [
     "distinct_rows",
 ]
 
+OWNERS: Weigher = "owners"
+DEALER: Weigher = "dealer"
 #: Of a public seed for k-means++.
 SEED_BYTES = 16
 
@@ -55,8 +57,10 @@ class Task(msgspec.Struct, frozen=True):
     `least`, `contribution`, `coalition`: what a cluster must pass to be opened (`rules.py`); of one that does not
     nothing is opened, and its rows are labelled by the nearest open centre. `metric`: columns are weighted by their
     spread, which is opened or not as `scales` says. `grid`: per column, to which power of two opened centres are
-    rounded. `sizes`: whether rounded sizes of open clusters are opened. `quality`: what is told of how good clusters
-    are."""
+    rounded. `groups`: columns that belong to one category; in each row one of them is 1 and the others are 0. `sizes`:
+    whether rounded sizes of open clusters are opened. `quality`: what is told of how good clusters are. `most_weight`:
+    the largest weight that an owner gives to a row; 0, if rows have none. `private`: only rows count of which the
+    dealer knows that all owners hold them, nothing is opened row by row, and there are just `max_iter` iterations."""
 
     protocol: str
     clusters: int
@@ -76,11 +80,14 @@ class Task(msgspec.Struct, frozen=True):
     metric: Metric | None = None
     scales: Literal["revealed", "secret"] = "revealed"
     grid: tuple[int, ...] = ()
+    groups: tuple[tuple[int, ...], ...] = ()
     sizes: Literal["secret", "rounded"] = "secret"
     quality: tuple[Quality, ...] = QUALITY
     choices: tuple[int, ...] = ()
     choose: Choose = "calinski-harabasz"
     measures: Literal["revealed", "secret"] = "revealed"
+    most_weight: int = 0
+    private: bool = False
     block_rows: int = 1 << 14
     lanes: int = 0
     schedule: tuple[int, ...] = ()
@@ -89,7 +96,10 @@ class Task(msgspec.Struct, frozen=True):
     @property
     def problem(self) -> Problem:
         half = tuple(int(h) for h in self.encoding.half)
-        return Problem(self.layout.n, self.clusters, half, self.block_rows, self.schedule, self.metric)
+        heaviest, weigher = (1, DEALER) if self.private else (self.most_weight, OWNERS)
+        return Problem(
+            self.layout.n, self.clusters, half, self.block_rows, self.schedule, self.metric, heaviest, weigher
+        )
 
     @property
     def restarts(self) -> int:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coterie.data.csv_file import DELIMITERS, CsvFile
+import numpy as np
+
+from coterie.data.csv_file import DELIMITERS, SAVE_OR_SAY, CsvFile
 from coterie.data.quoting import quote_name, quote_path, quote_text
 from coterie.data.relations import (
     QUERY_FAILED,
@@ -18,6 +20,7 @@ from coterie.data.relations import (
     connect,
     describe_fields,
     explain_query,
+    kinds_of,
     name_row,
     select,
 )
@@ -49,23 +52,45 @@ def open_csv(file: CsvFile, query: str | None) -> Iterator[Relation]:
     def explain(error: duckdb.Error) -> DataError:
         if query is not None and (fault := explain_query(error)) is not None:
             return DataError(f"{file.path}: {fault}")
-        if (where := file.find_undecoded()) is not None:
-            return DataError(f"{file.path}, {where}: not UTF-8 text; save the file as UTF-8")
+        if file.is_utf8 and (where := file.find_undecoded()) is not None:
+            return DataError(f"{file.path}, {where}: not UTF-8 text; {SAVE_OR_SAY}")
         if query is not None:
             return DataError(f"{file.path}: {QUERY_FAILED}")
         return DataError(f"{file.path}: this is not CSV; save it again, with one kind of line end")
 
     with connect(":memory:", file.path, explain) as connection:
+        if not file.is_utf8:
+            scan = _load_decoded(connection, file, len(names))
         if query is None:
-            fields = [Field(name, "VARCHAR", is_number=True, is_id=True) for name in names]
-            yield Relation(connection, file.path, scan, fields, file.where, lambda: file.count(len(names)))
+            fields = [Field(name, "VARCHAR", kinds_of("VARCHAR", text_is_number=True), is_id=True) for name in names]
+            yield CsvRelation(connection, file, scan, fields)
         else:
             check_names(names, file.path)
             count = file.count(len(names))
             called = ", ".join(quote_name(name or f"column {i + 1}") for i, name in enumerate(names))
             connection.execute(f"CREATE TEMP TABLE data AS SELECT * FROM {scan} AS source({called})")
             check_all_read(connection.execute("SELECT count(*) FROM data").fetchall()[0][0], count, file.path)
-            yield select(connection, file.path, query, text_is_number=True)
+            yield select(connection, file.path, query, text_is_number=True, decimal=file.decimal)
+
+
+class CsvRelation(Relation):
+    """A CSV file as it stands."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, file: CsvFile, scan: str, fields: list[Field]) -> None:
+        super().__init__(connection, file.path, scan, fields, file.where, lambda: file.count(len(fields)), file.decimal)
+        self._file = file
+
+    def name_rows(self, rows: Sequence[int]) -> dict[int, str]:
+        return self._file.name_rows(rows)
+
+
+def _load_decoded(connection: duckdb.DuckDBPyConnection, file: CsvFile, width: int) -> str:
+    """A file that is not UTF-8, which DuckDB alone does not read, as a table in memory; its name."""
+    columns = {f"c{i}": np.array([*column, None], object)[:-1] for i, column in enumerate(file.columns(width))}
+    connection.register("decoded", columns)
+    texts = ", ".join(f"CAST({name} AS VARCHAR) AS {name}" for name in columns)
+    connection.execute(f"CREATE TEMP TABLE whole AS SELECT {texts} FROM decoded")
+    return "whole"
 
 
 @contextmanager

@@ -6,7 +6,7 @@ Its error texts may quote data. None of that gets out: messages go by the SQLSTA
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -14,6 +14,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.columns import Kind
+from coterie.data.features import Cells
 from coterie.data.relations import name_row_of_result
 from coterie.data.schema import Field
 from coterie.errors import DataError, InputError
@@ -22,7 +24,17 @@ __all__ = ["QueryResult", "open_postgres"]
 
 Floats = NDArray[np.float64]
 NUMBER_TYPES = {"int2", "int4", "int8", "float4", "float8", "numeric", "bool"}
-ID_TYPES = {"int2", "int4", "int8", "text", "varchar", "bpchar", "name"}
+TEXT_TYPES = {"text", "varchar", "bpchar", "name"}
+INTEGER_TYPES = {"int2", "int4", "int8"}
+ID_TYPES = INTEGER_TYPES | TEXT_TYPES
+#: How many parts of a day a number of a date or time is in.
+PER_DAY = {"date": 1, "timestamp": 86_400_000_000, "timestamptz": 86_400_000_000}
+SERVES: dict[Kind, set[str]] = {
+    "number": NUMBER_TYPES,
+    "date": {*PER_DAY, *TEXT_TYPES},
+    "boolean": INTEGER_TYPES | TEXT_TYPES | {"bool"},
+    "category": INTEGER_TYPES | TEXT_TYPES | {"bool"},
+}
 #: Seconds, unless the URL names a limit of its own.
 CONNECT_TIMEOUT = 10
 INSTALL_POSTGRES = 'pip install --upgrade "coterie[postgres]"'
@@ -45,24 +57,36 @@ class QueryResult:
         kind = (field.metadata or {}).get(b"POSTGRESQL:type", b"").decode()
         if not kind:  # without the type's name, money would be read as whole cents
             raise InputError(f"the installed adbc-driver-postgresql is too old to tell types; {INSTALL_POSTGRES}")
-        return Field(field.name, kind, is_number=kind in NUMBER_TYPES, is_id=kind in ID_TYPES)
+        serves = frozenset(one for one, types in SERVES.items() if kind in types)
+        return Field(field.name, kind, serves, is_id=kind in ID_TYPES)
 
-    def fetch(self, positions: list[int], identity: int | None) -> tuple[Floats, list[str | None]]:
+    def name_rows(self, rows: Sequence[int]) -> dict[int, str]:
+        return {row: self.where(row) for row in rows}
+
+    def fetch(self, wanted: Sequence[tuple[int, Kind]], identity: int | None) -> tuple[list[Cells], list[str | None]]:
         self._cursor.execute(self._query)
         table = self._cursor.fetch_arrow_table()
-        values = np.empty((table.num_rows, len(positions)))
-        for i, position in enumerate(positions):
-            values[:, i] = self._doubles(table.column(position).combine_chunks())
-        ids = [] if identity is None else table.column(identity).to_pylist()
-        return values, [None if one is None else str(one) for one in ids]
+        cells = [self._cells(table.column(at).combine_chunks(), self.fields[at].type, kind) for at, kind in wanted]
+        return cells, [] if identity is None else self._texts(table.column(identity)).tolist()
+
+    def _cells(self, column: Any, called: str, kind: Kind) -> Cells:
+        if kind == "category" or (kind != "number" and called in TEXT_TYPES):
+            return Cells(texts=self._texts(column))
+        if called in PER_DAY:
+            parts = column.cast("int32").cast("int64") if called == "date" else column.cast("int64")
+            return Cells(self._doubles(parts) / PER_DAY[called])
+        return Cells(self._doubles(column))
+
+    @staticmethod
+    def _texts(column: Any) -> NDArray[np.object_]:
+        """As Python writes them, true and false as SQL does."""
+        found = [str(one).lower() if isinstance(one, bool) else one for one in column.to_pylist()]
+        return np.array([*(None if one is None else str(one) for one in found), None], object)[:-1]
 
     @staticmethod
     def _doubles(column: Any) -> Floats:
         """NUMERIC comes as text, in full; it and all others become the nearest double."""
         return getattr(column, "storage", column).cast("float64", safe=False).to_numpy(zero_copy_only=False)
-
-    def is_text(self, row: int, position: int) -> bool:  # noqa: ARG002
-        return False
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What a study asks of an organisation's data: the columns, in bounds and complete, and an id of its own for every row.
+"""What a study asks of an organisation's data: the columns, of a kind that fits, and an id of its own for every row.
 
 Messages name the source, the row and the column. They never hold a value; a file without a header has values where
 names should be, so the names of a source are repeated only if some of them are names that the study asks for.
@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.columns import Column, Kind
+from coterie.data.features import Handled
 from coterie.errors import DataError, InputError
 
 __all__ = [
@@ -23,7 +24,6 @@ __all__ = [
     "Wanted",
     "check_ids",
     "check_names",
-    "check_values",
     "check_wanted",
     "find_columns",
     "list_names",
@@ -35,21 +35,31 @@ Floats = NDArray[np.float64]
 NAMES_LISTED = 20
 
 
-class Wanted(msgspec.Struct, frozen=True):
-    """A column of the study, with its public range."""
-
-    name: str
-    low: float
-    high: float
+#: A column that is asked for.
+Wanted = Column
 
 
 @dataclass(frozen=True, repr=False)
 class Rows:
-    """An organisation's rows, checked. `source` is what messages call the place they come from."""
+    """An organisation's rows, checked: the features of each. `source` is what messages call the place they come from;
+    `keys` are the ids as all parties write them. `places`: where each stands in the source, from 0, if not all do, or
+    in another order. `handled`: what was done about missing values and such, for the owner alone. `weights`: what each
+    counts for, in steps, where this owner says so."""
 
     values: Floats
     ids: list[str] | None
     source: str
+    keys: list[str] | None = None
+    places: NDArray[np.intp] | None = None
+    handled: Handled = field(default_factory=Handled)
+    weights: NDArray[np.int64] | None = None
+
+    def take(self, order: NDArray[np.intp]) -> Rows:
+        """Some of the rows, in this order."""
+        ids, keys = (None if one is None else [one[i] for i in order.tolist()] for one in (self.ids, self.keys))
+        places = order if self.places is None else self.places[order]
+        weights = None if self.weights is None else self.weights[order]
+        return replace(self, values=self.values[order], ids=ids, keys=keys, places=places, weights=weights)
 
     def __repr__(self) -> str:
         n, d = self.values.shape
@@ -61,7 +71,7 @@ class Field(NamedTuple):
 
     name: str
     type: str
-    is_number: bool
+    kinds: frozenset[Kind]
     is_id: bool
 
 
@@ -100,11 +110,12 @@ def find_columns(
     if absent := [name for name in wanted if name not in names]:
         raise DataError(f"{source} has no column {list_names(absent)}; {_describe_names(names, wanted, from_file)}")
     positions = [names.index(name) for name in wanted]
-    for position in positions[: len(columns)]:
+    for position, column in zip(positions, columns, strict=False):
         field = fields[position]
-        if not field.is_number:
+        if column.kind not in field.kinds:
             raise DataError(
-                f"{source}: column {field.name!r} is of type {field.type}, which is not a number; convert it first"
+                f"{source}: column {field.name!r} is of type {field.type}, which is not a {column.kind}; convert it "
+                "first"
             )
     if id_column is None:
         return positions, None
@@ -117,66 +128,33 @@ def find_columns(
     return positions, names.index(id_column)
 
 
-def check_values(
-    values: Floats,
-    columns: Sequence[Wanted],
-    source: str,
-    where: Callable[[int], str],
-    is_text: Callable[[int, int], bool],
-) -> None:
-    """Refuse the first row with a value that is missing, no number, infinite or out of bounds.
-
-    `where` puts a row in words; `is_text` says of a row and a wanted column without a number that there is something
-    else instead. Both are asked about one cell, and only if it is wrong.
-    """
-    if len(values) == 0:
-        raise DataError(f"{source} has no rows; there is nothing to cluster")
-    low = np.array([column.low for column in columns])
-    high = np.array([column.high for column in columns])
-    wrong = ~((values >= low) & (values <= high) & np.isfinite(values))
-    if not wrong.any():
-        return
-    row = int(np.argmax(wrong.any(axis=1)))
-    at = int(np.argmax(wrong[row]))
-    value, column = values[row, at], columns[at]
-    if np.isinf(value):
-        fault = "the value is infinite or too large; correct it, or leave the row out"
-    elif not np.isnan(value):
-        fault = (
-            f"the value is outside the study's bounds, {column.low:g} to {column.high:g}; correct it, leave the row "
-            "out, or agree on wider bounds"
-        )
-    elif is_text(row, at):
-        fault = "not a number; correct it (decimal point, no thousands separator, no unit), or leave the row out"
-    else:
-        fault = "the value is missing; fill it in, or leave the row out"
-    raise DataError(f"{source}, {where(row)}, column {column.name!r}: {fault}")
-
-
 def check_ids(found: Sequence[str | None], id_column: str, source: str, where: Callable[[int], str]) -> list[str]:
     """The ids without the blanks around them, all there and no two alike."""
-    ids: list[str] = []
-    for row, text in enumerate(found):
-        if text is None or not (bare := text.strip()):
-            raise DataError(f"{source}, {where(row)}, column {id_column!r}: the id is missing; every row needs one")
-        ids.append(bare)
+    ids = ["" if text is None else text.strip() for text in found]
+    if missing := ids.count(""):
+        many = "" if missing == 1 else f", and in {missing - 1} more rows"
+        raise DataError(
+            f"{source}, {where(ids.index(''))}, column {id_column!r}: the id is missing{many}; every row needs one"
+        )
     if (twice := _find_repeated(ids)) is not None:
         first, second = _find_places(ids, twice)
+        again = len(ids) - len(set(ids))
+        many = "" if again == 1 else f"; {again} rows have an id that came before"
         raise DataError(
-            f"{source}, {where(first - 1)} and {where(second - 1)}, column {id_column!r}: the same id twice; keep one "
-            "row for each id"
+            f"{source}, {where(first - 1)} and {where(second - 1)}, column {id_column!r}: the same id twice{many}; "
+            "keep one row for each id"
         )
     return ids
 
 
 def sort_by_id(rows: Rows) -> tuple[Rows, NDArray[np.intp]]:
-    """The rows in the order that is common to all parties - by the UTF-8 bytes of their ids - and, for each, the
-    position it had in the source."""
+    """The rows in the order that is common to all parties - by the UTF-8 bytes of their ids, as all write them - and,
+    for each, the position it had in the source."""
     if rows.ids is None:
         raise InputError(f"{rows.source} was read without an id column; name one to bring the rows into order")
-    keys = [text.encode() for text in rows.ids]
+    keys = [text.encode() for text in rows.keys or rows.ids]
     order = np.array(sorted(range(len(keys)), key=keys.__getitem__), np.intp)
-    return Rows(rows.values[order], [rows.ids[i] for i in order], rows.source), order
+    return rows.take(order), order
 
 
 def _find_repeated(names: Sequence[str]) -> str | None:
@@ -202,7 +180,7 @@ def _may_be_values(names: Sequence[str], wanted: Sequence[str]) -> bool:
 
 def _describe_names(names: Sequence[str], wanted: Sequence[str], from_file: bool) -> str:
     if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
-        return "it has one column only: separate columns by commas, or by tabs in a .tsv file"
+        return "it has one column only; if something else than commas separates its columns, say so with --delimiter"
     if from_file and _may_be_values(names, wanted):
         return (
             "it seems to have no header line: the first line must name the columns, as the study does (what stands "

@@ -15,15 +15,21 @@ from coterie.errors import InputError
 __all__ = ["write_labels"]
 
 
-def write_labels(path: Path, labels: NDArray[np.int64], ids: list[str] | None, id_name: str | None) -> None:
+def write_labels(
+    path: Path,
+    labels: NDArray[np.int64],
+    ids: list[str] | None,
+    id_name: str | None,
+    rows: NDArray[np.intp] | None = None,
+) -> None:
     """Write a Parquet file with the columns `row` (the row's number in the source, from 1), the id under its own name
-    if there is one, and `label`; whole or not at all.
+    if there is one, and `label`; whole or not at all. `rows`: where they stand in the source, from 0, if not all do.
 
     An id column that is itself called `row` or `label` is written as `id_row` or `id_label`.
     """
     import duckdb
 
-    given = {"row": np.arange(1, len(labels) + 1), "label": np.asarray(labels)}
+    given = {"row": 1 + (np.arange(len(labels)) if rows is None else rows), "label": np.asarray(labels)}
     columns = ["CAST(row AS BIGINT) AS row", "CAST(label AS INTEGER) AS label"]
     if ids is not None:
         name = id_name or "id"

@@ -12,20 +12,28 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-from coterie.data.csv_file import DELIMITERS, CsvFile
+from coterie.columns import Kind
+from coterie.data.csv_file import DELIMITERS, UTF8, CsvFile, CsvFormat
+from coterie.data.features import Cells, make_features
 from coterie.data.files import open_csv, open_duckdb_file, open_parquet
 from coterie.data.postgres import open_postgres
-from coterie.data.schema import Field, Rows, Wanted, check_ids, check_values, check_wanted, find_columns
+from coterie.data.schema import Field, Rows, Wanted, check_ids, check_wanted, find_columns
 from coterie.errors import CoterieError, DataError, InputError
 
-__all__ = ["read_rows"]
+__all__ = ["open_source", "read_rows"]
 
-Floats = NDArray[np.float64]
 DUCKDB_FILES = (".duckdb", ".ddb", ".db")
 POSTGRES_URLS = ("postgresql://", "postgres://")
+#: Kinds of files that are not read, and how to make one that is.
+CONVERT = {
+    (".xlsx", ".xls", ".ods"): "a workbook has cells of many kinds, and is not read; save the sheet as CSV UTF-8 (Save "
+    "as, CSV UTF-8), with the names of the columns in the first line",
+    (".sas7bdat", ".xpt"): "SAS files are not read; write Parquet from it: pandas.read_sas(FILE).to_parquet(FILE)",
+    (".dta",): "Stata files are not read; write CSV from it (export delimited), or Parquet: "
+    "pandas.read_stata(FILE).to_parquet(FILE)",
+    (".sav", ".zsav"): "SPSS files are not read; write CSV from it (Save as, CSV), or Parquet: "
+    "pandas.read_spss(FILE).to_parquet(FILE)",
+}
 
 
 def read_rows(
@@ -35,23 +43,28 @@ def read_rows(
     *,
     table: str | None = None,
     query: str | None = None,
+    csv: CsvFormat = UTF8,
 ) -> Rows:
-    """Read and check the wanted columns; other columns are not looked at.
+    """Read and check the wanted columns, and make features of them; other columns are not looked at.
 
     `source` is a .csv, .tsv (also .gz) or .parquet file, a DuckDB file (.duckdb, .ddb, .db) with `table` or `query`, or
     a PostgreSQL URL with `query`. In a query on CSV or Parquet the file is called `data`. Rows keep the order of the
-    source. With `id_column`, text or integers, every row has an id, as text without blanks around it.
+    source; those with a missing value are left out where their column says so. With `id_column`, text or integers,
+    every row has an id, as text without blanks around it. `csv`: how a CSV file is written.
     """
     check_wanted(columns, id_column)
     try:
-        with _open_source(source, table, query) as reader:
+        with open_source(source, table, query, csv) as reader:
             positions, identity = find_columns(
                 reader.fields, columns, id_column, reader.name, from_file=reader.from_file
             )
-            values, found = reader.fetch(positions, identity)
-            check_values(values, columns, reader.name, reader.where, lambda row, at: reader.is_text(row, positions[at]))
+            kinds = [column.kind for column in columns]
+            cells, found = reader.fetch(list(zip(positions, kinds, strict=True)), identity)
+            values, kept, handled = make_features(columns, cells, reader.name, reader.name_rows)
             ids = None if id_column is None else check_ids(found, id_column, reader.name, reader.where)
-            return Rows(values, ids, reader.name)
+            if ids is not None and handled.dropped:
+                ids = [ids[i] for i in kept.tolist()]
+            return Rows(values, ids, reader.name, places=kept if handled.dropped else None, handled=handled)
     except CoterieError as error:
         error.__context__ = None  # the database's own error may quote data
         raise
@@ -64,23 +77,27 @@ class Reader(Protocol):
     fields: list[Field]
     from_file: bool
 
-    def fetch(self, positions: list[int], identity: int | None) -> tuple[Floats, list[str | None]]:
-        """The numbers at `positions`, NaN where there is none, and the texts of the id column, if there is one."""
+    def fetch(self, wanted: Sequence[tuple[int, Kind]], identity: int | None) -> tuple[list[Cells], list[str | None]]:
+        """The columns at the wanted positions, as what they are to be read, and the texts of the id column, if there is
+        one."""
 
     def where(self, row: int) -> str:
         """A row, counted from 0, in words."""
 
-    def is_text(self, row: int, position: int) -> bool:
-        """Whether a cell that has no number has something else."""
+    def name_rows(self, rows: Sequence[int]) -> dict[int, str]:
+        """Several rows, each in words; they stand in order."""
 
 
-def _open_source(source: str, table: str | None, query: str | None) -> AbstractContextManager[Reader]:
+def open_source(source: str, table: str | None, query: str | None, csv: CsvFormat) -> AbstractContextManager[Reader]:
     """Find out what kind of source this is, and whether `table` and `query` suit it."""
     if query is not None:
         query = query.strip().rstrip("; \t\n")
         if not query:
             raise InputError("the query is empty; leave it out, or write a SELECT")
     lower = source.lower()
+    is_csv = lower.endswith(tuple(DELIMITERS))
+    if csv != UTF8 and not is_csv:
+        raise InputError(f"{_shown(source)}: --delimiter, --decimal and --encoding are for CSV files")
     if lower.startswith(POSTGRES_URLS):
         if query is None or table is not None:
             raise InputError("a PostgreSQL source is read by a query alone; give --query, and no --table")
@@ -96,12 +113,19 @@ def _open_source(source: str, table: str | None, query: str | None) -> AbstractC
         raise InputError(f"{source}: --table is for DuckDB files; this file is one table")
     if lower.endswith(".parquet"):
         return open_parquet(source, query)
-    for ending, delimiter in DELIMITERS.items():
-        if lower.endswith(ending):
-            return open_csv(CsvFile(source, delimiter), query)
+    if is_csv:
+        return open_csv(CsvFile.of(source, csv), query)
+    for endings, advice in CONVERT.items():
+        if lower.endswith(endings):
+            raise InputError(f"{source}: {advice}")
     raise InputError(
         f"{source}: not a kind of data that can be read; use .csv, .tsv, .parquet, .duckdb, or a postgresql:// URL"
     )
+
+
+def _shown(source: str) -> str:
+    """A file by its name; of a URL nothing, for it may hold a password."""
+    return "the PostgreSQL database" if "://" in source else source
 
 
 def _check_readable(path: str) -> None:

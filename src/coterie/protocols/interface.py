@@ -18,15 +18,17 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.errors import ProtocolError
 from coterie.protocols.metric import Metric
 from coterie.ring import Ring, Words
 from coterie.sharing import Party, Secret, Shared, permit
 from coterie.transport import Metered, World
 
-__all__ = ["WORDS", "Division", "Holding", "Ints", "Part", "Primitives", "Problem", "RowSets", "Seats"]
+__all__ = ["WORDS", "Division", "Holding", "Ints", "Part", "Primitives", "Problem", "RowSets", "Seats", "Weigher"]
 
 Ints = NDArray[np.int64]
 Division = Literal["quotient", "reciprocal"]
+Weigher = Literal["owners", "dealer"]
 Kept = dict[str, NDArray[np.uint64]]
 WORDS = Words(64)
 
@@ -36,7 +38,8 @@ class Problem(msgspec.Struct, frozen=True):
 
     `half`: the largest magnitude of an entry of each column. `block_rows`: how many rows are labelled
     at a time. `schedule`: how comparisons are arranged, the sizes of groups level by level. `metric`: whether columns
-    are weighted in secret.
+    are weighted in secret. `most_weight`: the largest weight of a row; 0, if rows have none and count alike. `weigher`:
+    whether the owners of rows give them their weights, or a dealer, who knows which rows count.
     """
 
     rows: int
@@ -45,6 +48,13 @@ class Problem(msgspec.Struct, frozen=True):
     block_rows: int = 1 << 14
     schedule: tuple[int, ...] = ()
     metric: Metric | None = None
+    most_weight: int = 0
+    weigher: Weigher = "owners"
+
+    @property
+    def mass(self) -> int:
+        """The most that all rows together can weigh."""
+        return self.rows * max(self.most_weight, 1)
 
     @property
     def columns(self) -> int:
@@ -65,7 +75,7 @@ class Problem(msgspec.Struct, frozen=True):
     @property
     def objective_shift(self) -> int:
         """How many low bits the sum of all squared distances drops to stay below 2^61."""
-        return max(0, self.distance_bits + self.rows.bit_length() + 1 - 61)
+        return max(0, self.distance_bits + self.mass.bit_length() + 1 - 61)
 
     @property
     def weighted_shift(self) -> int:
@@ -75,7 +85,7 @@ class Problem(msgspec.Struct, frozen=True):
     def weighted_shift_for(self, times: int) -> int:
         """The same, where a column's share may be so many times its scatter."""
         assert self.metric is not None
-        scale = self.metric.scale(self.rows, max(self.half)) + (times - 1).bit_length()
+        scale = self.metric.scale(self.rows, max(self.half)) + (times * max(self.most_weight, 1) - 1).bit_length()
         return max(0, scale + self.columns.bit_length() + 2 - 61)
 
     def quotient_steps(self, bits: int) -> Ints:
@@ -226,6 +236,10 @@ class Primitives(ABC):
     @abstractmethod
     def enter(self, own: Ints | None, shape: tuple[int, ...]) -> Shared:
         """The sum of what the owners hold; each passes its own part, None where it holds nothing."""
+
+    def enter_dealt(self, values: Ints | None, shape: tuple[int, ...]) -> Shared:  # noqa: ARG002
+        """What the dealer alone knows; it passes the values, everybody else None."""
+        raise ProtocolError(f"{self.name} has no dealer")
 
     @abstractmethod
     def public(self, values: Ints, ring: Ring | None = None) -> Shared:

@@ -54,6 +54,17 @@ class Measures(Seeding):
         cut = self.truncate(columns, self.problem.weighted_shift if shift is None else shift)
         return self.product(cut.reshape(*weights.shape), weights).sum(1)
 
+    def weighted_squares(self, rows: Table, shift: int) -> Shared:
+        """In each column (d,) the squares of all rows, each times the row's weight, added up, in multiples of 2^shift.
+        Whoever holds a cell need not know the weight: squares enter in two parts, so that sums stay within a word."""
+        parts = total(self.on_blocks(weigh_squares, rows.blocks, self.problem.columns, shift)())
+        return parts[0] + self.truncate(parts[1], shift)
+
+    def weights_of(self, block: Resident) -> Shared:
+        """What the rows of a block count for (rows,)."""
+        weights: Shared = block.held["weights"]
+        return weights
+
     @metered("Silhouette")
     def silhouette(
         self, rows: Table, labels: Labels, centers: Shared, weights: Shared | None, copies: Ints | None = None
@@ -117,3 +128,14 @@ def reach_levels(
     hot = family.to_words(block.held[name]).transpose()
     levels: Shared = family.levels_of(hot, row_distances(family, block, centers, weighed, squares), sampling, copies)
     return levels
+
+
+@block_step
+def weigh_squares(family: Any, block: Resident, columns: int, shift: int) -> Shared:
+    own = block.held["own cells"]
+    squares = None if own is None else own * own
+    high = None if squares is None else squares >> shift
+    low = None if squares is None else squares & ((1 << shift) - 1)
+    weights = family.weights_of(block)[None]
+    entered = [family.enter(part, (len(block.rows), columns)) for part in (high, low)]
+    return concatenate([family.matrix_product(weights, part) for part in entered])

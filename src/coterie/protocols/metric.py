@@ -24,16 +24,25 @@ FINE = 13
 class Metric(msgspec.Struct, frozen=True):
     """`octaves`: the largest weight is at most 2^octaves times the smallest; a column that varies less is *capped*.
     `inside`: whether rows and centres all lie in the hull of the rows that the weights were made of. `factors`: per
-    column, what its weight is multiplied with, in parts of 2^12; none, if that is 1 for all."""
+    column, what its weight is multiplied with, in parts of 2^12; none, if that is 1 for all. `constants`: per column,
+    its weight where that is public and does not follow from its spread, and 0 where it does; none, if it always
+    does."""
 
     mantissa: int = MANTISSA
     octaves: int = OCTAVES
     inside: bool = True
     factors: tuple[int, ...] = ()
+    constants: tuple[int, ...] = ()
 
     @property
     def mean_factor(self) -> float:
-        return sum(self.factors) / len(self.factors) / (1 << FACTOR_BITS) if self.factors else 1.0
+        """Of all columns' variances, by which a tolerance counts; how far one with a constant weight varies is not
+        public, and taken for nothing."""
+        count = len(self.factors or self.constants)
+        if not count:
+            return 1.0
+        factors, constants = self.relative_factors(count), self.constants or (0,) * count
+        return sum(float(f) for f, constant in zip(factors, constants, strict=True) if not constant) / count
 
     def relative_factors(self, columns: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """What the columns count for on top; at most 1."""

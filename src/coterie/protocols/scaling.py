@@ -56,7 +56,7 @@ class Scaling(Primitives):
         1. <W < 2^b> for the octaves b below the highest, and <W < 1>.
         2. P = 2^(top - e) for a W of e bits, at most 2^R; 0 where W = 0.
         3. V = floor(W P / 2^(top - m - 1)): the m + 1 leading bits of W. q = round(2^2m / (V + 1/2)), looked up.
-        4. w = q P, times what the column counts for.
+        4. w = q P, times what the column counts for; or, where that is public, a constant.
         """
         metric, d = self.problem.metric, self.problem.columns
         assert metric is not None
@@ -73,6 +73,10 @@ class Scaling(Primitives):
         weights = self.product(found, power)
         if metric.factors:
             weights = self.truncate(weights * np.array(metric.factors), FACTOR_BITS)
+        if metric.constants:
+            constants = np.array(metric.constants, np.int64)
+            follows = (constants == 0).astype(np.int64)
+            weights, capped = weights * follows + constants, capped * follows
         return weights.reshape(1, d), capped
 
     def weigh(self, centers: Shared, weights: Shared) -> Weighed:

@@ -14,7 +14,7 @@ import numpy as np
 
 from coterie.protocols.blocks import Resident, Table, block_step
 from coterie.protocols.interface import Ints
-from coterie.protocols.sampling import DRAW_BITS, Sampling
+from coterie.protocols.sampling import DRAW_BITS, Sampling, first_pair
 from coterie.protocols.scaling import Scaling, weighed_scores
 from coterie.sharing import Shared, concatenate, stack, total
 from coterie.transport import metered
@@ -45,16 +45,20 @@ class Seeding(Scaling):
            up. The candidate with the least total stays, with its distances.
         """
         sampling = Sampling.of(self.problem)
-        centers, at = [self.pick(rows, [first])], [self.public(np.array([first]))]
+        least = self.group_weights(rows, sampling)
+        if least is None:
+            centers, at = [self.pick(rows, [first])], [self.public(np.array([first]))]
+        else:
+            mass = self._mass(sampling, self.level(rows, sampling), least)[0]
+            row, place = self.draw(rows, mass, np.array([first_pair(first)]), sampling)
+            centers, at = [row], [place]
         if not len(numbers):
             return centers[0], at[0]
-        for block in rows.blocks:
-            block.groups = sampling.count_groups(block.rows)
         weights = self.rough_weights(rows, weights, sampling)
-        mass = self._mass(sampling, self.measure(rows, centers[0], sampling, weights))[0]
+        mass = self._mass(sampling, self.measure(rows, centers[0], sampling, weights), least)[0]
         for j, pairs in enumerate(numbers):
             candidates, places = self.draw(rows, mass, pairs, sampling)
-            left = self._mass(sampling, self.consider(rows, candidates, sampling, weights))
+            left = self._mass(sampling, self.consider(rows, candidates, sampling, weights), least)
             best = self.to_words(self.one_hot_least(left.sum(1)[None, :]))
             if j < len(numbers) - 1:
                 self.keep(rows, best, sampling)
@@ -73,9 +77,11 @@ class Seeding(Scaling):
             self.weigh_squares(rows, rows.rough)
         return rows.rough
 
-    def _mass(self, sampling: Sampling, sums: Shared) -> Shared:
-        """Of the groups (any, G), from the sums of their distances: rounded to fit, and never 0."""
-        return self.truncate(self.widen(sums), sampling.group_shift) + 1
+    def _mass(self, sampling: Sampling, sums: Shared, least: Shared | None = None) -> Shared:
+        """Of the groups (any, G), from the sums of their distances: rounded to fit, and never 0; or, where rows have
+        weights, only if all of a group's are 0."""
+        rounded = self.truncate(self.widen(sums), sampling.group_shift)
+        return rounded + 1 if least is None else rounded + concatenate([least] * rounded.shape[0])
 
     def draw(self, rows: Table, mass: Shared, pairs: Ints, sampling: Sampling) -> tuple[Shared, Shared]:
         """L rows (L, d) and their numbers (L,), by the mass of groups (G,) and the distances of rows. `pairs`
@@ -86,12 +92,16 @@ class Seeding(Scaling):
         """
         size, last = sampling.size, sampling.groups - 1
         groups = self._places(stack([mass] * len(pairs)), pairs[:, 0])
-        held = self.spread(rows, groups, sampling)  # (L, 1 + d, s)
-        beyond = (np.arange(size) >= sampling.in_last).astype(np.int64)
-        real = 1 - groups[:, last:] * beyond
+        held = self.spread(rows, groups, sampling)  # (L, 1 + d, s); where rows have weights, (L, 2 + d, s)
+        d = self.problem.columns
+        if held.shape[1] == d + 1:
+            beyond = (np.arange(size) >= sampling.in_last).astype(np.int64)
+            real = 1 - groups[:, last:] * beyond
+        else:
+            real = held[:, d + 1]
         inner = self.truncate(held[:, 0], sampling.row_shift) + real
         hot = self._places(inner, pairs[:, 1])
-        cells = held[:, 1:]
+        cells = held[:, 1 : d + 1]
         row = self.product(stack([hot] * cells.shape[1], 1), cells).sum(2)
         numbers = (groups * (np.arange(last + 1) * size)).sum(1) + (hot * np.arange(size)).sum(1)
         return row, numbers
@@ -115,6 +125,14 @@ class Seeding(Scaling):
     def weigh_squares(self, rows: Table, weights: Shared) -> None:
         """Keep the weighted squares |x|^2 of all rows with the blocks."""
         self.on_blocks(weigh_rows, rows.blocks, weights)()
+
+    def group_weights(self, rows: Table, sampling: Sampling) -> Shared | None:
+        """The weights of all rows, by group (1, G); None, if rows have none."""
+        return self._by_group(add_weights, rows, sampling) if self.problem.most_weight else None
+
+    def level(self, rows: Table, sampling: Sampling) -> Shared:
+        """D of all rows alike, for a first draw by weights alone; their sums by group (1, G)."""
+        return self._by_group(level_rows, rows, sampling)
 
     def measure(self, rows: Table, center: Shared, sampling: Sampling, weights: Shared | None = None) -> Shared:
         """Keep D, the squared distances of all rows to a centre (1, d), with the blocks. Their sums by group (1, G)."""
@@ -160,7 +178,27 @@ def measure_rows(
     family: Any, block: Resident, sampling: Sampling, center: Shared, weighed: Shared | None, squares: Shared | None
 ) -> Shared:
     block.held["nearest"] = nearest = row_distances(family, block, center, weighed, squares)
-    return by_group(block, nearest, sampling)
+    block.held["pull"] = pull = pulled(family, block, nearest)
+    return by_group(block, pull, sampling)
+
+
+def pulled(family: Any, block: Resident, values: Shared) -> Shared:
+    """Distances (L, rows), times the weights of rows: what these are drawn by."""
+    if "weights" not in block.held:
+        return values
+    pull: Shared = family.product(stack([block.held["weights"]] * values.shape[0]), values)
+    return pull
+
+
+@block_step
+def add_weights(family: Any, block: Resident, sampling: Sampling) -> Shared:  # noqa: ARG001
+    return by_group(block, block.held["weights"][None], sampling)
+
+
+@block_step
+def level_rows(family: Any, block: Resident, sampling: Sampling) -> Shared:  # noqa: ARG001
+    block.held["pull"] = pull = block.held["weights"][None] * (1 << sampling.bits - 1)
+    return by_group(block, pull, sampling)
 
 
 @block_step
@@ -171,7 +209,7 @@ def consider_rows(
     nearest = concatenate([block.held["nearest"]] * candidates.shape[0])
     closer = family.is_negative(distances - nearest)
     block.held["candidates"] = least = family.select(closer, nearest, distances)
-    return by_group(block, least, sampling)
+    return by_group(block, pulled(family, block, least), sampling)
 
 
 def row_distances(
@@ -186,14 +224,16 @@ def row_distances(
 
 @block_step
 def keep_rows(family: Any, block: Resident, best: Shared) -> None:
-    block.held["nearest"] = family.matrix_product(best, block.held["candidates"])
+    block.held["nearest"] = nearest = family.matrix_product(best, block.held["candidates"])
+    block.held["pull"] = pulled(family, block, nearest)
 
 
 @block_step
 def spread_rows(family: Any, block: Resident, groups: Shared, sampling: Sampling) -> Shared:
     """The product of one-hot words with what this block holds of each group, laid out row by row."""
     here, at = np.unique(block.rows // sampling.size, return_inverse=True)
-    held = concatenate([block.held["nearest"], block.held["rows"].transpose()])  # (1 + d, rows)
+    weights = [block.held["weights"][None]] if "weights" in block.held else []
+    held = concatenate([block.held["pull"], block.held["rows"].transpose(), *weights])  # (1 + d or 2 + d, rows)
     columns, size = held.shape[0], sampling.size
     laid = held.placed(at * size + block.rows % size, len(here) * size)
     laid = laid.reshape(columns, len(here), size).transpose(1, 0, 2).reshape(len(here), columns * size)

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from coterie.errors import ProtocolError
 from coterie.protocols.blocks import STEPS, Labels, Resident, Table, block_step, cut, labels_of, step_name, table_of
+from coterie.protocols.division import Means, repeated
 from coterie.protocols.interface import Holding, Ints, RowSets
-from coterie.protocols.measures import Measures
-from coterie.protocols.numerics import QUOTIENT_BITS, reciprocals
 from coterie.protocols.sampling import Sampling
 from coterie.protocols.scaling import weighed_scores
 from coterie.sharing import Secret, Shared, concatenate, shared, stack, total
@@ -27,7 +26,7 @@ Given = ParamSpec("Given")
 Brought = TypeVar("Brought")
 
 
-class Family(Measures):
+class Family(Means):
     """Shapes: n rows, d columns, k clusters. Rows and labels may be of a family's own kind; all else is `Shared`."""
 
     def on_blocks(
@@ -46,16 +45,24 @@ class Family(Measures):
 
     # -- the data ----------------------------------------------------------------------------------------
 
-    def table(self, own: Ints | None, holding: Holding) -> Table:
-        """The data (n, d): each owner passes its own cells, zero elsewhere."""
+    def table(self, own: Ints | None, holding: Holding, weights: Ints | None = None) -> Table:
+        """The data (n, d): each owner passes its own cells, zero elsewhere; and where rows are weighted, whoever gives
+        them their `weights` (n,), zero elsewhere."""
         table = Table((holding.n, holding.d), cut(holding.n, self.problem.block_rows))
-        sampling = Sampling.of(self.problem)
-        for block in table.blocks:
-            block.held["own"] = None if own is None else own[block.rows]
-            if len(block.rows):
-                block.groups = sampling.count_groups(block.rows)  # of one kind from the start to the end
+        self.hand_out(table, own, weights)
         self.on_blocks(enter_rows, table.blocks, holding.d)()
         return table
+
+    def hand_out(self, table: Table, own: Ints | None, weights: Ints | None) -> None:
+        """To each block what this party holds of its rows."""
+        sampling = Sampling.of(self.problem)
+        for block in table.blocks:
+            if len(block.rows):
+                block.groups = sampling.count_groups(block.rows)  # of one kind from the start to the end
+            block.held["own"] = None if own is None else own[block.rows]
+            if self.problem.most_weight:
+                block.held["own cells"] = block.held["own"]
+                block.held["own weights"] = None if weights is None else weights[block.rows]
 
     def lay_out(self, values: Shared) -> Table:
         """A table of rows that are secret already."""
@@ -204,71 +211,6 @@ class Family(Measures):
         """The mean of each cluster (k, d), without opening the counts; an empty cluster keeps its old centre."""
         return self.means(*self.sums(rows, labels), old)
 
-    def means(self, sums: Shared, counts: Shared, old: Shared) -> Shared:
-        """As `new_centers`, from sums and counts; by the division that this family has."""
-        if self.divisions["secret"] == "quotient":
-            return self.means_by_quotient(sums, counts, old)
-        return self.means_by_reciprocal(sums, counts, old)
-
-    def means_by_quotient(self, sums: Shared, counts: Shared, old: Shared) -> Shared:
-        """Signed means by the Division of non-negative numbers: `quotient_means` of numerics, secretly.
-
-        x = 2 (T + H t) + s t and y = 2 s t, so that floor(x / y) is the mean, rounded to the nearest step.
-        """
-        t, shape, size = counts[:, None], sums.shape, sums.size
-        step = self.problem.quotient_steps(QUOTIENT_BITS)
-        edge = step << (QUOTIENT_BITS - 1)
-        x = (sums + t * edge) * 2 + t * step
-        y = t * (2 * step)
-        quotient, empty = self.divide(x.reshape(size), y.reshape(size), QUOTIENT_BITS)
-        mean = quotient.reshape(*shape) * step - np.broadcast_to(edge, shape)
-        return self.select(empty.reshape(*shape), mean, old)
-
-    @metered("Division")
-    def divide(self, x: Shared, y: Shared, bits: int) -> tuple[Shared, Shared]:
-        """[floor(x / y)] and [y == 0] for 0 <= x < 2^bits y, both one-dimensional; a comparison a quotient bit.
-
-        SecureNN, Algorithm 8, with u the remainder instead of the part divided so far:
-
-        1. u = x. For i = bits - 1 down to 0:
-        2.   z = u - 2^i y;  b_i = [z >= 0];  u = u - 2^i b_i y.
-        3. The quotient is the sum of 2^i b_i.
-
-        Where y = 0 the quotient means nothing; [y == 0] = [-y >= 0] comes along with the first comparison.
-        All of 2^(bits-1) y and x must lie below L/4.
-        """
-        count, u, quotient, y_is_zero = x.size, x, x * 0, x
-        for i in reversed(range(bits)):
-            z = u - y * (1 << i)
-            if i == bits - 1:
-                both = 1 - self.is_negative(concatenate([z, -y]))
-                b, y_is_zero = both[:count], both[count:]
-            else:
-                b = 1 - self.is_negative(z)
-            b_words = self.to_words(b)
-            quotient = quotient + b_words * (1 << i)
-            if i:
-                u = u - self.product(b_words, y) * (1 << i)
-        return quotient, y_is_zero
-
-    def means_by_reciprocal(self, sums: Shared, counts: Shared, old: Shared) -> Shared:
-        """`reciprocal_means` of numerics, secretly: T q + [t = 0] 2^g C, truncated by g, with q looked up."""
-        g, k, d = self.problem.reciprocal_bits, *sums.shape
-        size = 1 << self.problem.rows.bit_length()
-        q = self.look_up(counts, reciprocals(np.arange(size), g).view(np.uint64))
-        empty = self.look_up(counts, (np.arange(size) == 0).astype(np.uint64) << np.uint64(g))
-        factors = concatenate([_repeated(q, d), _repeated(empty, d)])
-        product = self.product(factors, concatenate([sums.reshape(k * d), old.reshape(k * d)]))
-        return self.truncate((product[: k * d] + product[k * d :]).reshape(k, d), g)
-
-    def means_of_public_counts(self, sums: Shared, counts: Ints | None, old: Shared) -> Shared:
-        """As `means`, for opened counts; None at one who was not told."""
-        total, g = self.widen(sums), self.problem.reciprocal_bits
-        if counts is None:
-            return self.truncate(total, g)
-        empty = (counts == 0).astype(np.int64)[:, None]
-        return self.truncate(total * reciprocals(counts, g)[:, None] + old * (empty << g), g)
-
     # -- comparing ---------------------------------------------------------------------------------------
 
     def movement(self, old: Shared, new: Shared, weights: Shared | None = None) -> Shared:
@@ -291,7 +233,7 @@ class Family(Measures):
     def choose(self, first: Shared, second: Shared, pairs: Sequence[tuple[Shared, Shared]]) -> list[Shared]:
         """Of each pair the left one if the scalar `first` is at most `second`, else the right one."""
         left, right = (concatenate([side.reshape(side.size) for side in sides]) for sides in zip(*pairs, strict=True))
-        chosen = self.select(_repeated(self.is_negative(second - first), left.size), left, right)
+        chosen = self.select(repeated(self.is_negative(second - first), left.size), left, right)
         edges = np.cumsum([0, *(a.size for a, _ in pairs)])
         return [chosen[edges[i] : edges[i + 1]].reshape(*a.shape) for i, (a, _) in enumerate(pairs)]
 
@@ -310,6 +252,17 @@ class Family(Measures):
 @block_step
 def enter_rows(family: Family, block: Resident, columns: int) -> None:
     block.held["rows"] = family.enter(block.held.pop("own"), (len(block.rows), columns))
+    if family.problem.most_weight:
+        enter = family.enter_dealt if family.problem.weigher == "dealer" else family.enter
+        block.held["weights"] = enter(block.held.pop("own weights"), (len(block.rows),))
+
+
+def counted_words(family: Family, block: Resident, name: str) -> Shared:
+    """What each row counts for in each cluster (rows, k): one-hot labels, times the row's weight if it has one."""
+    one_hot: Shared = family.to_words(block.held[name])
+    if "weights" in block.held:
+        return family.product(one_hot, stack([block.held["weights"]] * one_hot.shape[1], 1))
+    return one_hot
 
 
 @block_step
@@ -352,19 +305,19 @@ def hand_over(family: Family, block: Resident, name: str) -> Shared:  # noqa: AR
 
 @block_step
 def count_rows(family: Family, block: Resident, name: str) -> Shared:
-    return family.to_words(block.held[name]).sum(0)
+    return counted_words(family, block, name).sum(0)
 
 
 @block_step
 def tally_rows(family: Family, block: Resident, name: str, sets: RowSets) -> Shared:
-    one_hot = family.to_words(block.held[name])
-    return concatenate([(one_hot * held[:, None]).sum(0) for held in sets.members[:, sets.kind_of[block.rows]]])
+    counted = counted_words(family, block, name)
+    return concatenate([(counted * held[:, None]).sum(0) for held in sets.members[:, sets.kind_of[block.rows]]])
 
 
 @block_step
 def sum_rows(family: Family, block: Resident, name: str) -> tuple[Shared, Shared]:
-    one_hot = family.to_words(block.held[name])
-    return family.matrix_product(one_hot.transpose(), block.held["rows"]), one_hot.sum(0)
+    counted = counted_words(family, block, name)
+    return family.matrix_product(counted.transpose(), block.held["rows"]), counted.sum(0)
 
 
 def pairs_of(k: int) -> list[tuple[int, int]]:
@@ -374,11 +327,6 @@ def pairs_of(k: int) -> list[tuple[int, int]]:
 def _check_table(rows: Secret, labels: Secret) -> None:
     if labels_of(labels).table is not rows:
         raise ProtocolError("the labels are those of another table")
-
-
-def _repeated(value: Shared, times: int) -> Shared:
-    """Each entry of (m,) so many times: (m times,)."""
-    return concatenate([value[:, None]] * times, axis=1).reshape(value.size * times)
 
 
 def clear_bits(opened: NDArray[Any] | None, count: int) -> list[bool]:

@@ -31,6 +31,15 @@ class AdditiveWords(Family):
         share = ring.zeros(shape) if own is None else ring.encode(own)
         return me.shared(ring, ring.add(share, zero_shares(me, ring, shape, "input")))
 
+    def enter_dealt(self, values: Ints | None, shape: tuple[int, ...]) -> Shared:
+        """Dealt as shares of it. Sees: nobody anything but a uniform share."""
+        dealt = self.me.deal(dealt_material(self.ring, shape))
+        if not self.me.deals:
+            return self.me.shared(self.ring, dealt.bound("value"))
+        known = np.zeros(shape, np.int64) if values is None else values  # a rehearsal has none
+        dealt.bind(lambda: {"value": self.ring.encode(known)})()
+        return self.me.hollow(self.ring, shape)
+
     def public(self, values: Ints, ring: Ring | None = None) -> Shared:
         """P1's share is the value."""
         me, over, shape = self.me, self.ring if ring is None else ring, np.shape(values)
@@ -72,6 +81,11 @@ def whole(ring: Words, elements: NDArray[np.uint64]) -> Ints:
 def _words(x: Shared) -> Words:
     assert isinstance(x.ring, Words)
     return x.ring
+
+
+@declared
+def dealt_material(ring: Ring, shape: Shape) -> Material:
+    return Material("dealer's value", {}, {"value": Elements(ring, *shape)})
 
 
 @declared

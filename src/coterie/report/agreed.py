@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from coterie.columns import format_date
 from coterie.report.blocks import Block, Code, Grid, Pairs, Paragraph, Tiles
 from coterie.report.facts import ColumnFacts, Facts
 from coterie.report.formats import format_count, format_value, join_names, pluralise, spell_number
@@ -36,6 +37,7 @@ def show_agreement(facts: Facts) -> list[Block]:
         _list_participants(facts),
         _list_columns(facts),
         *_about_capped(facts),
+        *_about_own_table(facts),
         Grid(["option", "agreed", "meaning"], options, caption="Options"),
     ]
 
@@ -60,7 +62,9 @@ def _list_participants(facts: Facts) -> Grid:
 def _list_columns(facts: Facts) -> Grid:
     shown = facts.columns[:MOST_COLUMNS]
     head, numeric = ["column", "from", "to"], {1, 2}
-    rows: list[list[object]] = [[column.name, *map(_end, (column.low, column.high))] for column in shown]
+    rows: list[list[object]] = [
+        [column.name, *(_end(column, end) for end in (column.low, column.high))] for column in shown
+    ]
     more: dict[str, list[str | None]] = {
         "centres rounded to": [f"{c.step:.3g}" if c.step else None for c in shown],
         "counts for": [f"{c.weight:.3g}" if any(one.weight != 1 for one in facts.columns) else None for c in shown],
@@ -93,9 +97,19 @@ def _about_capped(facts: Facts) -> list[Block]:
     ]
 
 
-def _end(value: float) -> str | None:
+def _about_own_table(facts: Facts) -> list[Block]:
+    """What was done about this party's own missing values and such."""
+    if not facts.own_table:
+        return []
+    said = "; ".join(facts.own_table)
+    return [Paragraph(f"In the table of {facts.party}, which nobody else is told: {said}.")]
+
+
+def _end(column: ColumnFacts, value: float) -> str | None:
     """An end of a range, if it is known."""
-    return None if math.isnan(value) else f"{value:g}"
+    if math.isnan(value):
+        return None
+    return format_date(value) if column.date else f"{value:g}"
 
 
 def _spread(column: ColumnFacts) -> str | None:

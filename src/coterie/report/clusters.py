@@ -8,9 +8,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from coterie.columns import format_date
 from coterie.report.agreed import MOST_COLUMNS
 from coterie.report.blocks import Block, Grid, Paragraph
-from coterie.report.facts import Facts
+from coterie.report.facts import ColumnFacts, Facts
 from coterie.report.formats import format_count, format_value, join_names
 from coterie.report.views import Floats, draw_measures, draw_profile, draw_rows
 
@@ -34,7 +35,7 @@ def show_clusters(facts: Facts, own_values: Floats | None, own_labels: NDArray[A
 
 def _list_clusters(facts: Facts) -> Iterator[Block]:
     """Sizes and centres: a row for each cluster or, where there are more columns than clusters, for each column."""
-    spans = {column.name: column.high - column.low for column in facts.columns}
+    by_name = {column.name: column for column in facts.columns}
     names = facts.center_columns[:MOST_COLUMNS] if facts.centers is not None else []
     rounded = facts.options.get("sizes") == "rounded" and facts.least > 1
     counted = {f"rows in all{', rounded' if rounded else ''}": facts.sizes, "own rows": facts.own_rows}
@@ -45,7 +46,7 @@ def _list_clusters(facts: Facts) -> Iterator[Block]:
         sizes.append([None if count is None else format_count(count) for count in counts])
         center: list[str | None] = [None] * len(names)
         if facts.centers is not None and not facts.closed(j):
-            center = [format_value(v, spans[name]) for name, v in zip(names, facts.centers[j], strict=False)]
+            center = [_format_in(by_name[name], v) for name, v in zip(names, facts.centers[j], strict=False)]
         centers.append(center)
     called = [f"{j} (closed)" if facts.closed(j) else str(j) for j in range(facts.k)]
     head = ["cluster", *known]
@@ -64,6 +65,11 @@ def _list_clusters(facts: Facts) -> Iterator[Block]:
             numeric=range(1, facts.k + 1),
             caption="Centres, in data units" + (f" ({left_out} more columns are not shown)" if left_out else ""),
         )
+
+
+def _format_in(column: ColumnFacts, value: float) -> str:
+    """A value of a column."""
+    return format_date(value) if column.date else format_value(value, column.high - column.low)
 
 
 def _about_clusters(facts: Facts) -> str:

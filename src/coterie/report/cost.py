@@ -22,17 +22,19 @@ def show_convergence(facts: Facts) -> list[Block]:
             f"{took} and stopped because the centres' total squared movement was at most the agreed part, "
             f"{facts.tol:g}, of the columns' mean variance."
         )
+    elif facts.options.get("matching") == "private":
+        said = f"{took}, as agreed: where rows are matched in private, nobody asks whether the centres rest."
     else:
         said = f"{took}, the most that was allowed: the centres may still have been moving. More iterations would tell."
     if int(facts.options.get("n_init", "1")) > 1 or "chosen" in facts.options:
         said += " With several starts, this is the most that one of them took."
-    parts: list[Block] = [
-        Paragraph(said),
-        Paragraph(
-            "How far the centres moved is not known: only whether it was little enough is opened, as one bit per "
-            "iteration. Nor is the inertia, before the end."
-        ),
-    ]
+    known = (
+        ""
+        if facts.options.get("matching") == "private"
+        else (": only whether it was little enough is opened, as one bit per iteration")
+    )
+    untold = f"How far the centres moved is not known{known}. Nor is the inertia, before the end."
+    parts: list[Block] = [Paragraph(said), Paragraph(untold)]
     if facts.seconds_per_iteration:
         parts.append(_draw_iterations(facts.seconds_per_iteration))
     return parts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -68,7 +68,8 @@ class ColumnFacts(msgspec.Struct, frozen=True):
     """A column of the whole table: its public range (NaN where this party does not know one); where columns are held
     by one party each, by whom; where opened centres are rounded, to multiples of what (from the middle of the range);
     what its squared differences count for, if not 1; where columns are standardised, its standard deviation, as far as
-    this party knows it, and whether it is capped: varies too little to weigh as much as it should."""
+    this party knows it, and whether it is capped: varies too little to weigh as much as it should. `date`: values are
+    days since 1970-01-01."""
 
     name: str
     low: float
@@ -78,6 +79,7 @@ class ColumnFacts(msgspec.Struct, frozen=True):
     weight: float = 1.0
     deviation: float | None = None
     capped: bool = False
+    date: bool = False
 
 
 class Facts(msgspec.Struct, kw_only=True):
@@ -88,7 +90,8 @@ class Facts(msgspec.Struct, kw_only=True):
     are the output rules. `centers` (k x `center_columns`) are in data units, None where
     this party learns none; a suppressed cluster's row is not shown, whatever it holds. `sizes` are None, in all or for
     a cluster, where they were not disclosed; `own_rows` counts this party's rows per cluster, from its labels.
-    `range_name` is what the columns' ranges are called.
+    `range_name` is what the columns' ranges are called. `own_table`: what was done about missing values of this party's
+    rows and such, in sentences.
     `seconds` are by phase. `traffic` is what this party counted. `forecast` and `comparison` are pairs of words.
     """
 
@@ -126,6 +129,7 @@ class Facts(msgspec.Struct, kw_only=True):
     disclosures: list[Disclosure]
     versions: dict[str, str] = {}
     hashes: dict[str, str] = {}
+    own_table: list[str] = []
     forecast: dict[str, str] | None = None
     comparison: dict[str, str] | None = None
 
@@ -175,18 +179,20 @@ def facts_of(
     options: dict[str, str] | None = None,
     ranges: Sequence[tuple[float, float]] | None = None,
     deviations: dict[str, float] | None = None,
+    dates: Collection[str] = (),
     **more: Any,
 ) -> Facts:
     """The facts of the one at this rank (0: who owns no data; participants stand in the order of their ranks).
 
     `options` are added to those that the task holds. `ranges` of columns, if not those of the encoding. `deviations`:
-    of columns that were standardised at home, by name. `more` are further fields, `title` among them.
+    of columns that were standardised at home, by name. `dates`: the names of columns of dates. `more` are further
+    fields, `title` among them.
     """
     layout = task.layout
     owners = [one for one in participants if one.owns]
     me = owners[rank - 1] if rank else participants[0]
     spread = _deviations(task, outcome) if deviations is None else deviations
-    columns = _list_columns(task, outcome, owners, ranges, spread)
+    columns = _list_columns(task, outcome, owners, ranges, spread, dates)
     facts = Facts(
         party=me.name,
         role=me.role,
@@ -219,6 +225,7 @@ def _list_columns(
     owners: Sequence[Participant],
     ranges: Sequence[tuple[float, float]] | None,
     spread: dict[str, float],
+    dates: Collection[str],
 ) -> list[ColumnFacts]:
     layout, encoding, weights = task.layout, task.encoding, _column_weights(task)
     found = ranges or list(zip(encoding.low, encoding.high, strict=True))
@@ -233,6 +240,7 @@ def _list_columns(
             weights[l],
             spread.get(name),
             bool(capped[l]),
+            name in dates,
         )
         for l, (name, (low, high)) in enumerate(zip(encoding.names, found, strict=True))
     ]
@@ -295,19 +303,21 @@ def _column_weights(task: Task) -> list[float]:
     """What columns count for, relative to the largest."""
     factors = () if task.metric is None else task.metric.factors
     whole = [factor / max(factors) for factor in factors]
-    return whole or list(task.encoding.weights) or [1.0] * task.layout.d
+    others = list(task.encoding.weights) if task.metric is None else []
+    return whole or others or [1.0] * task.layout.d
 
 
 def _deviations(task: Task, outcome: Outcome) -> dict[str, float]:
-    """The standard deviations that weights of columns stand for, where these were opened; none of a capped column,
-    whose weight is not that of its spread."""
+    """The standard deviations that weights of columns stand for, where these were opened; none of a capped column, or
+    of a category, whose weight is not that of its spread."""
     metric, encoding, weights = task.metric, task.encoding, outcome.scales
     if metric is None or weights is None:
         return {}
     shift = metric.scale(task.layout.n, int(encoding.half.max())) - 2 * encoding.f
     found = {}
     for l, name in enumerate(encoding.names):
-        if outcome.capped is None or not outcome.capped[l]:
+        constant = bool(metric.constants) and metric.constants[l] > 0
+        if not constant and (outcome.capped is None or not outcome.capped[l]):
             factor = metric.factors[l] / max(metric.factors) if metric.factors else 1.0
             variance = math.ldexp(factor / weights[l], shift) / task.layout.n if weights[l] else 0.0
             found[name] = float(encoding.unit[l]) * math.sqrt(variance)

@@ -7,7 +7,7 @@ import msgspec
 from coterie.ideal import Learnt, Roles, Terms, When, learnt
 from coterie.report.formats import join_names, spell_number
 
-__all__ = ["Promised", "Promises", "promises"]
+__all__ = ["Promised", "Promises", "of_helper", "of_servers", "promises"]
 
 
 class Promised(msgspec.Struct, frozen=True):
@@ -89,6 +89,17 @@ def _sentence(one: Learnt, terms: Terms, roles: Roles) -> str:
         least=terms.least,
         coarse=", in steps of a public size" if terms.ruled else "",
         measure=_measure(terms),
+        drawn=_drawn(terms),
+    )
+
+
+def _drawn(terms: Terms) -> str:
+    """What the public random numbers tell of the rows to start from."""
+    if terms.init == "k-means++" and terms.draws_first:
+        return "Nobody learns which rows they draw, since what rows count for is secret."
+    return (
+        "With k-means++ the number of the first of these rows is public, otherwise the numbers of all are; never what "
+        "the rows hold."
     )
 
 
@@ -144,9 +155,13 @@ def _nobody(terms: Terms, roles: Roles) -> list[str]:
     ]
     if terms.labels == "private":
         if terms.init == "k-means++":
-            nobody.append("Which rows k-means++ has drawn for the centres to start from, but for the first.")
+            first = "" if terms.draws_first else ", but for the first"
+            nobody.append(f"Which rows k-means++ has drawn for the centres to start from{first}.")
         nobody.append("The centres and the labels of the iterations before the last.")
-        if terms.by_rows:
+        if not terms.tells_labels:
+            nobody.append("The cluster of any row, how many rows a cluster has, and which rows match.")
+            nobody.append("How many rows match, but for the helper.")
+        elif terms.by_rows:
             nobody.append("The cluster of a row, except for those who hold values of that row.")
         if terms.counts == "secret" and terms.partition == "horizontal":
             which = "exact sizes" if terms.sizes == "rounded" and terms.ruled else "sizes"
@@ -195,25 +210,30 @@ def _assumptions(terms: Terms, roles: Roles, protocol: str) -> list[str]:
     return [
         "Everybody follows the protocol (semi-honest): they run the agreed program on their true data, and may try to "
         "learn what they can from what they see.",
-        *(_of_servers(roles) if roles.dealer is None else _of_helper(terms, roles, protocol)),
+        *(of_servers(roles) if roles.dealer is None else of_helper(roles, _seen_by_helper(terms, protocol))),
         "Keys and machines are in the hands of those whose names they carry. Connections are encrypted (TLS 1.3), and "
         "both ends are authenticated.",
     ]
 
 
-def _of_helper(terms: Terms, roles: Roles, protocol: str) -> list[str]:
-    """Whom one trusts where somebody deals, and what holds then."""
+def _seen_by_helper(terms: Terms, protocol: str) -> str:
+    got = ["a tag of every id, made with a key that it lacks"] if terms.ids and terms.matching != "equal" else []
+    got += ["the stop bit"] if terms.tells_stops else []
+    got += ["the number of clusters that is chosen"] if terms.chooses else []
+    if protocol == "onetime":
+        return f"It receives nothing from the parties but {join_names(got)}."
+    if len(got) > 1 and terms.matching != "equal":
+        return f"It receives {got[0]}; all else that it receives from the parties is masked: it looks random to it."
+    return "What it receives from the parties is masked: it looks random to the helper."
+
+
+def of_helper(roles: Roles, seen: str) -> list[str]:
+    """Whom one trusts where somebody deals, and what holds then. `seen`: what the helper receives."""
     parties = roles.owners
     together = (
         "neither party learns more about the other's data"
         if len(parties) == 2
         else f"even {len(parties) - 1} of the {len(parties)} parties together learn no more about the others' data"
-    )
-    chosen = " and the number of clusters that is chosen" * terms.chooses
-    seen = (
-        f"It receives nothing from the parties but the stop bit{chosen}."
-        if protocol == "onetime"
-        else "What it receives from the parties is masked: it looks random to the helper."
     )
     return [
         f"The helper {roles.dealer} does not pool what it knows with any data party. {seen}",
@@ -221,7 +241,7 @@ def _of_helper(terms: Terms, roles: Roles, protocol: str) -> list[str]:
     ]
 
 
-def _of_servers(roles: Roles) -> list[str]:
+def of_servers(roles: Roles) -> list[str]:
     """Whom one trusts where servers hold shares and nobody deals, and what holds then."""
     idle = [name for name in roles.owners if name not in roles.servers]
     whoever = f", even together with {join_names(idle)}, who {'does' if len(idle) == 1 else 'do'} not serve," * bool(
@@ -277,6 +297,15 @@ def _of_small_clusters(terms: Terms, roles: Roles) -> list[str]:
         f"Extreme values: one row far from all others moves a mean of {least} rows visibly; that it is among enough "
         "others does not hide it."
     )
+    if not terms.tells_labels:
+        return [
+            "Whether an extreme row matches: centres are rounded, which hides a row among others; one of a party's own "
+            f"rows far from all its others moves a mean of {least} rows by more than a step, and so it may see that "
+            "the row has a match. No one but that party knows the row.",
+            "That enough rows match: an open cluster says that there are at least so many. A party that knows of some "
+            "of its rows that they match, and of the others that they do not, may see from that, or from its centres, "
+            "about how many rows match, or whether one more does; one that makes up values or ids chooses them for it.",
+        ]
     if not terms.by_rows:
         return [
             "Small groups, from the other parties. Every party holds values of every row and learns every row's "

@@ -67,7 +67,9 @@ def promises_of(facts: Facts) -> Promises:
         scales=agreed.get("scales", "revealed"),
         init=agreed["init"],
         starts=int(agreed.get("n_init", "1")) * (1 + agreed.get("chosen", "").count(",")),
-        ids=agreed["partition"] == "vertical" and facts.study is not None,
+        ids=agreed["partition"] != "horizontal" and facts.study is not None,
+        matching=agreed.get("matching", "equal"),
+        weighed="row_weights" in agreed,
         bounds=any(entry.what == "bounds" for entry in facts.disclosures),
     )
     return promises(terms, facts.roles, agreed["protocol"])

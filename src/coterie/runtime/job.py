@@ -27,7 +27,8 @@ Kept = dict[str, dict[str, Bulk]]
 
 
 class Job(msgspec.Struct):
-    """What one role is to do: the task and what this role brings. All but the task is None at the helper.
+    """What one role is to do: the task and what this role brings. `row_weights`: what its rows count for. All but the
+    task is None at the helper, unless it is the one who knows which rows count.
 
     For a prediction: `centers`, own columns of public centres, encoded (k, d), or `kept_centers`, a share kept from a
     fit; `weights` of columns (1, d), public, or `kept_weights`; `closed`, which clusters have no centre of their own.
@@ -41,6 +42,7 @@ class Job(msgspec.Struct):
     weights: Ints | None = None
     kept_weights: dict[str, Bulk] | None = None
     closed: NDArray[np.bool_] | None = None
+    row_weights: Ints | None = None
 
     def __repr__(self) -> str:
         return f"<Job {self.task.protocol}>"  # never what the role brings
@@ -83,7 +85,7 @@ def do(me: Party, job: Job, say: Callable[[str], None] | None = None) -> Report:
             centers = family.public(np.zeros(shape, np.int64) if job.centers is None else job.centers)
         outcome = predict(family, task, job.block, centers, job.closed, _weights(family, job))
     else:
-        outcome = fit(family, task, job.block, clock)
+        outcome = fit(family, task, job.block, clock, row_weights=job.row_weights)
         family = family.of(task.chosen(outcome).problem)
     outcome.disclosures = list(me.ledger.entries)
     outcome.traffic = me.channel.traffic()
@@ -178,7 +180,7 @@ def _kept_in(arrays: dict[str, NDArray[Any]]) -> Kept:
 
 
 #: The arrays of a job, and of an outcome.
-BROUGHT = ("block", "centers", "weights", "closed")
+BROUGHT = ("block", "centers", "weights", "closed", "row_weights")
 ARRAYS = ("centers", "rows", "labels", "counts", "suppressed", "sizes", "scales", "capped")
 
 

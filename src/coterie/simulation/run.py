@@ -16,7 +16,6 @@ from coterie.parameters import check_parameters, prepare_fit
 from coterie.planning import planned
 from coterie.protocols import FAMILIES
 from coterie.ring import widen
-from coterie.runtime.job import Job
 from coterie.runtime.processes import Usage, run_processes
 from coterie.sharing import Disclosure
 from coterie.simulation.numeric_file import NumericFile
@@ -85,7 +84,7 @@ def run_simulation(
     table = gather(split(data.values, arguments["partition"], p), arguments["partition"], names[1:])
     prepared = prepare_fit(model, table, data.names)
     task, automatic = planned(prepared.task, p, "auto", LINKS[link]), prepared.disclosed
-    jobs = [Job(task), *(Job(task, block=block) for block in prepared.blocks)]
+    jobs = prepared._replace(task=task).jobs
     usage = Usage()
     reports = run_processes(
         FAMILIES[task.protocol].world(names[1:], names[0]),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
 
+from coterie.columns import Column, Feature, features_of
 from coterie.errors import StudyError
 from coterie.ideal import Roles
+from coterie.matching import IdRule
 from coterie.study.files import canonical
 from coterie.study.identity import Identity, same_key
 from coterie.transport import World
@@ -18,10 +21,13 @@ __all__ = [
     "MOST_ROWS",
     "SECTIONS",
     "Quality",
+    "RowWeights",
     "Section",
     "Study",
     "StudyColumn",
+    "Survey",
     "section_hashes",
+    "sections_of",
     "study_hash",
 ]
 
@@ -34,6 +40,13 @@ SECTIONS = {
     "data": "On which columns, in which public bounds: a value outside is refused before anything is sent.",
     "disclosures": "What is disclosed to whom. `statement` follows from the options and is checked against them.",
     "participants": "Who takes part. Certificates are pinned: nobody else is let in.",
+}
+#: Those of a survey, which has no clusters.
+SURVEY_SECTIONS = {
+    "study": "What this is.",
+    "survey": "What is asked: a survey of columns, before a study. Nothing is clustered.",
+    "data": "Of which columns, in which public bounds: values outside are counted as such, and none is refused.",
+    **{name: SECTIONS[name] for name in ("disclosures", "participants")},
 }
 
 
@@ -52,7 +65,7 @@ class Clustering(Section, frozen=True):
     """`clusters`: one number, or several of which the best is chosen."""
 
     clusters: int | list[int]
-    partition: Literal["horizontal", "vertical"]
+    partition: Literal["horizontal", "vertical", "mixed"]
     protocol: str = "onetime"
     init: Literal["k-means++", "random"] = "k-means++"
     seed: int = 0
@@ -73,19 +86,71 @@ class Clustering(Section, frozen=True):
         return self.restarts * len(self.choices)
 
 
-class StudyColumn(Section, frozen=True):
-    name: str
-    low: float
-    high: float
+#: In the place of [clustering], where the file has none; this object, not one like it.
+NOTHING = Clustering(0, "horizontal")
+
+
+class Survey(Section, frozen=True):
+    """`cells`: into how many of the same width each column's bounds are cut. `quantiles`: in per cent."""
+
+    partition: Literal["horizontal", "vertical"]
+    protocol: str = "onetime"
+    cells: int = 64
+    quantiles: tuple[float, ...] = (1.0, 5.0, 25.0, 50.0, 75.0, 95.0, 99.0)
+
+    @property
+    def clustering(self) -> Clustering:
+        """What the machinery of studies reads of a survey: the partition and the protocol."""
+        return Clustering(1, self.partition, self.protocol)
+
+
+class StudyColumn(Column, frozen=True):
+    """A column as tables have it. `holder`: who holds it, in a vertical study; `holders`: who hold cells of it, in a
+    patchwork. What is left out stands in no file and in no hash."""
+
     holder: str = ""
+    holders: tuple[str, ...] = ()
     resolution: float = 0.0
     weight: float = 1.0
 
+    @property
+    def features(self) -> list[Feature]:
+        """What it becomes."""
+        return features_of(self, rounded=self.resolution > 0)
+
+
+Matching = Literal["equal", "shared", "private"]
+
+
+class RowWeights(Section, frozen=True, omit_defaults=True):
+    """What rows count for: a column of numbers above 0 and at most `most`, rounded to multiples of `step`, which only
+    the owner of a row knows; in a vertical study, only its `holder`. None, if no column is named."""
+
+    column: str = ""
+    step: float = 1.0
+    most: float = 1.0
+    holder: str = ""
+
+    @property
+    def largest(self) -> int:
+        """In steps; 0, if all rows count alike."""
+        return round(self.most / self.step) if self.column else 0
+
 
 class Data(Section, frozen=True):
+    """`matching`: whether parties that hold columns must all hold the same ids, or those that all hold are found and
+    told ("shared"), or not even told ("private"). In a patchwork: `precedence`, of several parties that hold a cell the
+    one that comes first has it (else such a cell is refused); `incomplete`, whether a row of which nobody holds some
+    cell is refused or left out."""
+
     columns: list[StudyColumn]
     id: str = ""
     most_rows: int = MOST_ROWS
+    matching: Matching = "equal"
+    id_rule: IdRule = IdRule()
+    precedence: list[str] = []
+    incomplete: Literal["refuse", "drop"] = "refuse"
+    row_weights: RowWeights = RowWeights()
 
 
 Quality = Literal["inertia", "silhouette", "calinski-harabasz"]
@@ -120,15 +185,26 @@ class Participants(Section, frozen=True, kw_only=True, omit_defaults=True):
         return self.helper or self.server
 
 
-class Study(Section, frozen=True):
-    """All sections. Parties have ranks from 1 on, in their order; rank 0 is for the one who owns no data, and vacant
-    where there is none. Who serves does not change the ranks: the table and its results are the same."""
+class Study(Section, frozen=True, kw_only=True):
+    """All sections; a survey has [survey] in the place of [clustering]. Parties have ranks from 1 on, in their order;
+    rank 0 is for the one who owns no data, and vacant where there is none. Who serves does not change the ranks: the
+    table and its results are the same."""
 
     study: About
-    clustering: Clustering
+    clustering: Clustering = NOTHING
+    survey: Survey | None = None
     data: Data
     disclosures: Disclosures
     participants: Participants
+
+    def __post_init__(self) -> None:
+        if self.survey is None:
+            if self.clustering is NOTHING:
+                raise ValueError("Object missing required field `clustering`")
+        elif self.clustering is NOTHING:
+            msgspec.structs.force_setattr(self, "clustering", self.survey.clustering)
+        elif self.clustering != self.survey.clustering:
+            raise ValueError("[clustering] and [survey] do not go together")
 
     @property
     def everybody(self) -> list[Identity]:
@@ -159,8 +235,19 @@ class Study(Section, frozen=True):
         return self.everybody[self.world().ranks.index(rank)]
 
     @property
+    def private(self) -> bool:
+        """Are rows matched without anybody's learning which match?"""
+        return self.data.matching == "private"
+
+    @property
+    def features(self) -> list[Feature]:
+        """What the columns become at home, and is clustered by."""
+        return [feature for column in self.data.columns for feature in column.features]
+
+    @property
     def column_names(self) -> tuple[str, ...]:
-        return tuple(column.name for column in self.data.columns)
+        """Of the features."""
+        return tuple(feature.name for feature in self.features)
 
     @property
     def scales(self) -> str:
@@ -170,13 +257,22 @@ class Study(Section, frozen=True):
         return self.disclosures.scales if self.disclosures.centers == "revealed" else "secret"
 
     def own_columns(self, rank: int) -> list[int]:
-        """Which columns a party holds; who owns no data holds none."""
+        """Which features a party holds; who owns no data holds none."""
+        held = {column.name for column in self.own_declared(rank)}
+        return [l for l, feature in enumerate(self.features) if feature.column in held]
+
+    def own_declared(self, rank: int) -> list[StudyColumn]:
+        """The columns of a party's table, as they are declared."""
         if rank not in self.world().owners:
             return []
-        if self.clustering.partition == "horizontal":
-            return list(range(len(self.data.columns)))
         name = self.at_rank(rank).name
-        return [l for l, column in enumerate(self.data.columns) if column.holder == name]
+        horizontal = self.clustering.partition == "horizontal"
+        return [column for column in self.data.columns if horizontal or name in (column.holder, *column.holders)]
+
+    def weighs(self, rank: int) -> bool:
+        """Does a party say what rows count for?"""
+        weights = self.data.row_weights
+        return bool(weights.column) and rank in self.world().owners and weights.holder in ("", self.at_rank(rank).name)
 
     def rank_of(self, key: str) -> int:
         """Whose private key this is."""
@@ -189,9 +285,14 @@ class Study(Section, frozen=True):
         )
 
 
+def sections_of(study: Study) -> Mapping[str, str]:
+    """The sections that a study has, and what each says."""
+    return SECTIONS if study.survey is None else SURVEY_SECTIONS
+
+
 def section_hashes(study: Study) -> dict[str, str]:
     """SHA-256 of each section, in canonical form: comments and layout of the file do not matter."""
-    return {name: hashlib.sha256(canonical(getattr(study, name))).hexdigest() for name in SECTIONS}
+    return {name: hashlib.sha256(canonical(getattr(study, name))).hexdigest() for name in sections_of(study)}
 
 
 def study_hash(study: Study) -> str:

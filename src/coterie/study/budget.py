@@ -19,21 +19,27 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from coterie.clustering.rules import strictest
 from coterie.data import Rows
 from coterie.errors import FrameError, InputError, PolicyError, StudyError
+from coterie.study.agreement import Study
 from coterie.study.audit import Audit, verify_audit
 from coterie.study.files import canonical
-from coterie.study.handshake import Agreed, Greeting
+from coterie.study.greetings import Greeting
+from coterie.study.handshake import Greeted
 from coterie.study.identity import derived_key
 from coterie.study.prepare import Ready
 
 __all__ = ["Budget", "commitment"]
 
+#: What `runs` counts, each in its own study.
+RUNS = ("fit", "survey")
 COMMITMENT = re.compile(r"[0-9a-f]{64}")
 
 
 class Counted(msgspec.Struct, frozen=True):
-    """A run that has opened a result. `model`: the run whose model it predicted from; `rows`: of all parties."""
+    """A run that has opened a result. `model`: the run whose model it predicted from; `rows`: of all parties; `rules`:
+    the output rules that everybody's policies amounted to."""
 
     time: str
     study_hash: str
@@ -42,6 +48,7 @@ class Counted(msgspec.Struct, frozen=True):
     rows: int
     commitments: dict[str, str]
     model: str = ""
+    rules: str = ""
 
 
 def commitment(key: str, study_hash: str, rows: Rows | None) -> str:
@@ -51,7 +58,8 @@ def commitment(key: str, study_hash: str, rows: Rows | None) -> str:
     """
     if rows is None:
         return ""
-    values = rows.values + 0.0  # there is one zero
+    weights = [] if rows.weights is None else [rows.weights.astype(np.float64)]
+    values = np.column_stack([rows.values + 0.0, *weights])  # there is one zero
     order = np.lexsort(values.T[::-1]).tolist()
     if rows.ids is not None:
         order.sort(key=rows.ids.__getitem__)
@@ -82,14 +90,14 @@ class Budget:
                 self._check_predicted(counted, own.model, own.rows)
             return
         resumable = set() if own.restart else {mark.run for mark in own.marks}
-        if not resumable & {one.run for one in counted if one.purpose == "fit"}:
+        if not resumable & {one.run for one in counted if one.purpose in RUNS}:
             self._check_runs(counted)
         if own.commitment:
             self._check_data(counted, self.ready.me.name, own.commitment)
 
     def describe(self) -> str:
         """How much is used, for people to read."""
-        used = sum(one.purpose == "fit" for one in self._counted())
+        used = sum(one.purpose in RUNS for one in self._counted())
         if self.policy.runs is None:
             return f"{used} runs of this study used; the policy sets no limit (`runs`)"
         return f"{used} of {self.policy.runs} runs of this study used"
@@ -101,13 +109,14 @@ class Budget:
 
     # -- when everybody has greeted, and nothing of the data has left -------------------------------------
 
-    def check_agreed(self, agreed: Agreed, purpose: str) -> Callable[[], None]:
+    def check_greeted(self, greeted: Greeted, purpose: str) -> Callable[[], None]:
         """Is this run allowed? Returns what counts it, to be called before its first result is opened."""
-        entry = self._entry(agreed, purpose)
+        entry = self._entry(greeted, purpose)
         counted = self._counted()
         self._check_limits(counted, entry)
         for name, shown in entry.commitments.items():
             self._check_data(counted, name, shown)
+        self._check_rules(counted, entry)
         lock, done = threading.Lock(), False
 
         def count() -> None:
@@ -119,21 +128,24 @@ class Budget:
 
         return count
 
-    def _entry(self, agreed: Agreed, purpose: str) -> Counted:
+    def _entry(self, greeted: Greeted, purpose: str) -> Counted:
         owners, commitments, model = self.ready.study.roles.owners, {}, ""
-        if purpose == "fit":
+        brought = [greeted.greetings[name].rows for name in owners]
+        rows = max(brought) if self.ready.study.clustering.partition == "vertical" else sum(brought)  # at most
+        if purpose in RUNS:
             for name in owners:
-                commitments[name] = agreed.greetings[name].commitment
+                commitments[name] = greeted.greetings[name].commitment
                 if not COMMITMENT.fullmatch(commitments[name]):
                     raise FrameError(f"{name} sent a greeting that makes no sense (it does not commit to data)", name)
         else:
-            model = agreed.greetings[owners[0]].model
-        return Counted("", self.ready.hash, agreed.run, purpose, agreed.task.layout.n, commitments, model)
+            model = greeted.greetings[owners[0]].model
+        rules = _rules_of(self.ready.study, greeted) if purpose in RUNS else ""
+        return Counted("", self.ready.hash, greeted.run, purpose, rows, commitments, model, rules)
 
     def _check_limits(self, counted: list[Counted], entry: Counted) -> None:
         if _among(counted, entry):
             return
-        if entry.purpose == "fit":
+        if entry.purpose in RUNS:
             self._check_runs(counted)
         else:
             self._check_predicted(counted, entry.model, entry.rows)
@@ -150,7 +162,7 @@ class Budget:
     # -- the rules ---------------------------------------------------------------------------------------
 
     def _check_runs(self, counted: list[Counted]) -> None:
-        fits = [one for one in counted if one.purpose == "fit"]
+        fits = [one for one in counted if one.purpose in RUNS]
         if self.policy.runs is not None and len(fits) >= self.policy.runs:
             last = f", the last on {fits[-1].time[:10]}" if fits else ""
             raise PolicyError(
@@ -181,6 +193,18 @@ class Budget:
                 'other_data = "log"'
             )
 
+    def _check_rules(self, counted: list[Counted], entry: Counted) -> None:
+        """The same data under other rules are as good as other data: one run after the other, each with a least size
+        that is larger by one, would tell every number that is rounded to it, or compared with it."""
+        earlier = [one for one in counted if one.rules and one.purpose == entry.purpose]
+        if not earlier or any(one.rules == entry.rules for one in earlier) or self.policy.other_data != "refuse":
+            return
+        raise PolicyError(
+            f"{self.ready.policy_called}: the rule `other_data` = 'refuse': the run of {earlier[-1].time[:10]} had "
+            f"{earlier[-1].rules}, and by everybody's policies this one has {entry.rules}. Both together would tell "
+            'what each keeps back. Agree on a new study, or allow it with other_data = "log"'
+        )
+
     def _counted(self) -> list[Counted]:
         """The runs of this study that count, from a ledger that nobody else has written."""
         path = self.log.path
@@ -194,6 +218,15 @@ class Budget:
         except msgspec.ValidationError as error:
             raise StudyError(f"{path} is not a ledger of runs: {error}") from None
         return [one for one in found if one.study_hash == self.ready.hash]
+
+
+def _rules_of(study: Study, greeted: Greeted) -> str:
+    """The output rules that hold for all, in words."""
+    said = [greeted.greetings[name] for name in study.roles.owners]
+    least = max(study.disclosures.least_cluster_size, *(one.least for one in said))
+    rule = strictest([study.disclosures.contribution, *(one.contribution for one in said)])
+    together = max(one.coalition for one in said)
+    return f"a least size of {least}, contribution {rule!r} and coalitions of {together}"
 
 
 def _among(counted: list[Counted], entry: Counted) -> bool:

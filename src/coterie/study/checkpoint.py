@@ -20,15 +20,18 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.clustering import Point
+from coterie.clustering import Layout, Point
 from coterie.errors import StudyError
 from coterie.runtime.job import read_package, write_package
 from coterie.study.files import write_file
+from coterie.study.matched import Matching
 
 __all__ = ["FILE", "KEPT", "Checkpoints", "Kept", "Mark", "mark_of", "newest_common"]
 
 KEPT = 2
 FILE = re.compile(r"checkpoint-([0-9a-f]{32})-([0-9a-f]{32})-(\d+)-(\d+)-(\d+)")
+#: The arrays of a matching.
+MATCHED = ("kept", "slots", "members")
 #: Marks come from others, too.
 Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 Name = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}\Z")]
@@ -106,6 +109,31 @@ class Checkpoints:
                 held[secret] = array
         return Kept(Point(**held), fields["terms"])
 
+    def save_matching(self, run: str, matching: Matching) -> None:
+        """Keep what rows were matched to when a run began: taken up again, it goes on with these, and nobody gets to
+        compare other ids. Of earlier runs nothing is kept."""
+        stream = io.BytesIO()
+        arrays = {name: getattr(matching, name) for name in MATCHED}
+        write_package(stream, {"purpose": self.purpose, "run": run, "layout": matching.layout}, arrays)
+        body = stream.getvalue()
+        self._remove_matchings()
+        write_file(self.folder / f"matching-{run}", hashlib.sha256(body).digest() + body, mode=0o600)
+
+    def load_matching(self, run: str) -> Matching:
+        package = _unpack(self.folder / f"matching-{run}")
+        if package is None or (package[0].get("purpose"), package[0].get("run")) != (self.purpose, run):
+            raise StudyError(
+                f"which rows were matched when run {run} began is no longer kept in {self.folder}; begin a new run "
+                "with --restart"
+            )
+        fields, arrays = package
+        layout = msgspec.convert(fields["layout"], Layout, strict=False)
+        return Matching(layout, **{name: arrays.get(name) for name in MATCHED})
+
+    def _remove_matchings(self) -> None:
+        for path in self.folder.glob("matching-*"):
+            path.unlink(missing_ok=True)
+
     def keep(self, mark: Mark) -> None:
         """Keep this one alone: the run goes on from it, and later ones that not everybody has must not push it out."""
         for other in self._listed():
@@ -118,6 +146,7 @@ class Checkpoints:
         for mark in self._listed():
             self._path(mark).unlink(missing_ok=True)
         self._remove_drafts()
+        self._remove_matchings()
         if self.folder.is_dir() and not any(self.folder.iterdir()):
             self.folder.rmdir()
 
@@ -137,16 +166,21 @@ class Checkpoints:
         return self.folder / "-".join(["checkpoint", *map(str, mark)])
 
     def _read(self, mark: Mark) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        try:
-            raw = self._path(mark).read_bytes()
-            if hashlib.sha256(raw[32:]).digest() != raw[:32]:
-                return None
-            package = read_package(io.BytesIO(raw[32:]))
-        except (OSError, ValueError, msgspec.DecodeError):
-            return None
+        package = _unpack(self._path(mark))
         if package is None or package[0].get("purpose") != self.purpose or tuple(package[0]["mark"]) != mark:
             return None
         return package
+
+
+def _unpack(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
+    """What a file holds; None, if it is not there or was damaged."""
+    try:
+        raw = path.read_bytes()
+        if hashlib.sha256(raw[32:]).digest() != raw[:32]:
+            return None
+        return read_package(io.BytesIO(raw[32:]))
+    except (OSError, ValueError, msgspec.DecodeError):
+        return None
 
 
 def _arrays(point: Point) -> Iterator[tuple[str, NDArray[Any]]]:

@@ -28,9 +28,10 @@ __all__ = ["folder_for", "is_empty", "remove_left_over", "try_place"]
 
 MARK, SHOWN, LAST = "draft-of-coterie", "shown", "manifest.json"
 TEXT = b"Coterie is writing a folder here. What a killed run has left is removed by a later one.\n"
-#: What a run or a prediction writes, under its own name or under that of a file that is being written.
+#: What a run, a prediction or a survey writes, under its own name or under that of a file that is being written.
 OURS = re.compile(
-    r"\.?(centers\.csv|labels\.parquet|model\.json|report\.html|disclosures\.jsonl|traffic\.json|manifest\.json)"
+    r"\.?(survey\.json|survey\.html|"
+    r"centers\.csv|labels\.parquet|model\.json|report\.html|disclosures\.jsonl|traffic\.json|manifest\.json)"
     r"(\.part|\.[a-z0-9_]{8})?"
 )
 

@@ -27,14 +27,22 @@ REASON = "a vertical study needs the same rows at every party"
 def own_block(ready: Ready, agreed: Agreed, family: Family, known: AtHome | None = None) -> NDArray[np.int64] | None:
     """This party's rows, encoded; after all parties have found that they hold the same ids, if vertical. `known`:
     for a prediction, how the columns of the fit were standardised at home."""
-    if agreed.task.layout.partition == "vertical":
+    if agreed.task.layout.partition == "vertical" and ready.study.data.matching == "equal":
         compare_ids(family, ready.rows)
     if ready.rows is None:
         return None
     try:
-        return home_encoding(ready, agreed.task, known).encode(ready.rows.values, ready.study.own_columns(ready.rank))
+        own = home_encoding(ready, agreed.task, known).encode(ready.rows.values, ready.study.own_columns(ready.rank))
     except InputError as error:  # the bounds were checked when the data was read
         raise DataError(f"{ready.rows.source}: {error}") from None
+    if ready.slots is None:
+        return own
+    layout, columns = agreed.task.layout, ready.study.own_columns(ready.rank)
+    if layout.partition != "mixed":
+        columns = list(range(len(columns)))
+    placed = np.zeros((layout.n, layout.d if layout.partition == "mixed" else len(columns)), np.int64)
+    placed[ready.slots[:, None], columns] = own
+    return placed
 
 
 def compare_ids(family: Family, rows: Rows | None) -> None:
@@ -56,7 +64,9 @@ def compare_ids(family: Family, rows: Rows | None) -> None:
     if me.owns:
         if rows is None:
             raise DataError("a data party has no rows to compare the ids of")
-        tag = np.frombuffer(hmac.digest(key, canonical(rows.ids), "sha256"), np.uint64) >> np.uint64(64 - BITS)
+        tag = np.frombuffer(hmac.digest(key, canonical(rows.keys or rows.ids), "sha256"), np.uint64) >> np.uint64(
+            64 - BITS
+        )
         parts = np.zeros((pairs, WORDS), np.int64)
         if me.rank == me.world.owners[0]:
             parts[:] = tag.astype(np.int64)

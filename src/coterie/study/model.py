@@ -90,7 +90,7 @@ def _wrong_with(model: Model, known: Known) -> str:
     """What in a model cannot be, in this study; nothing, if all of it can."""
     study = known.study
     own = [study.column_names[l] for l in study.own_columns(known.rank)]
-    k, columns = model.clusters, study.data.columns
+    k, columns = model.clusters, study.features
     if (model.partition, model.columns) != (study.clustering.partition, own) or k not in study.clustering.choices:
         return "partition, clusters or columns are not those of the study"
     shared = study.disclosures.centers == "shared"
@@ -112,7 +112,7 @@ def _wrong_with(model: Model, known: Known) -> str:
 
 def _wrong_with_scales(model: Model, known: Known, own: int) -> str:
     """What cannot be in how columns are weighted."""
-    study, d = known.study, len(known.study.data.columns)
+    study, d = known.study, len(known.study.features)
     todo = study.clustering
     at_home = todo.scale == "standard" and todo.partition == "vertical" and known.owns
     opened = study.scales == "revealed"

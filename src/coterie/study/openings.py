@@ -9,7 +9,7 @@ import msgspec
 from coterie.errors import FrameError
 from coterie.sharing import Disclosure
 from coterie.study.audit import Audit
-from coterie.study.handshake import Agreed
+from coterie.study.handshake import Greeted
 from coterie.transport import Channel
 
 __all__ = ["Openings", "everybody_has_saved", "makes_count"]
@@ -57,11 +57,11 @@ class Openings:
     everybody has logged it by then. The helper is ahead of the parties as a rule, so that waiting takes no time.
     """
 
-    def __init__(self, audit: Audit, talk: Channel, agreed: Agreed, count: Callable[[], None]) -> None:
+    def __init__(self, audit: Audit, talk: Channel, greeted: Greeted, count: Callable[[], None]) -> None:
         self.audit, self.talk, self.count = audit, talk, count
-        self.run, self.session = agreed.run, agreed.world.session.hex()
+        self.run, self.session = greeted.run, greeted.world.session.hex()
         self.announced: set[int | None] = set()
-        self.logged = {_key(entry) for entry in audit.openings(self.run)} if agreed.replayed else set()
+        self.logged = {_key(entry) for entry in audit.openings(self.run)} if greeted.replayed else set()
 
     def __call__(self, entry: Disclosure) -> None:
         if entry.what == STOP_BIT:

@@ -30,6 +30,8 @@ __all__ = [
 WITH_HELPER = ("onetime", "securenn")
 #: The least cluster size where no policy says another, and the most that one may ask for.
 LEAST, MOST_LEAST = 10, 1 << 31
+#: The rules on what is asked for that hold for surveys, too.
+OF_SURVEYS = ("protocols",)
 #: What the numbers in a policy may be.
 RANGES = {
     "least_cluster_size": (1, MOST_LEAST, "at least 1, which switches it off, and at most 2^31"),
@@ -56,6 +58,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     counts: tuple[Literal["secret", "revealed"], ...] = ("secret", "revealed")
     labels: tuple[Literal["private", "revealed"], ...] = ("private", "revealed")
     centers: tuple[Literal["revealed", "shared"], ...] = ("revealed", "shared")
+    matching: tuple[Literal["equal", "shared", "private"], ...] = ("equal", "shared", "private")
     scales: tuple[Literal["revealed", "secret"], ...] = ("revealed", "secret")
     measures: tuple[Literal["revealed", "secret"], ...] = ("revealed", "secret")
     quality: tuple[Quality, ...] = QUALITY
@@ -70,6 +73,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     most_columns: int | None = None
     most_restarts: int | None = None
     other_data: Literal["refuse", "log"] = "refuse"
+    surveys: Literal["allow", "refuse"] = "allow"
 
 
 def load_policy(path: Path | None, beside: Path) -> tuple[Policy, str]:
@@ -141,17 +145,20 @@ def _check_owned(path: Path, found: os.stat_result, sticky: bool) -> None:
 
 def check_policy(policy: Policy, study: Study, own: str, called: str) -> None:
     """Does the policy allow the study? An error names the rule."""
+    if study.survey is not None and policy.surveys == "refuse":
+        raise PolicyError(f"{called}: the rule `surveys` = 'refuse' does not allow a survey")
     shown = study.disclosures
     for rule, wanted, allowed in (
         ("counts", shown.counts, policy.counts),
         ("labels", shown.labels, policy.labels),
         ("centers", shown.centers, policy.centers),
+        ("matching", study.data.matching, policy.matching),
         *(("scales", told, policy.scales) for told in filter(None, [study.scales])),
         *(("measures", told, policy.measures) for told in [shown.measures] * (len(study.clustering.choices) > 1)),
         *(("quality", told, policy.quality) for told in shown.quality),
         ("protocols", study.clustering.protocol, policy.protocols),
     ):
-        if wanted not in allowed:
+        if wanted not in allowed and (study.survey is None or rule in OF_SURVEYS):
             advice = f". If you accept it, {_name_protocol(wanted, allowed)}" if rule == "protocols" else ""
             raise PolicyError(
                 f"{called}: the rule `{rule}` allows {', '.join(map(repr, allowed)) or 'nothing'}; the study asks for "
@@ -159,7 +166,7 @@ def check_policy(policy: Policy, study: Study, own: str, called: str) -> None:
             )
     for rule, asked, what in (
         ("most_clusters", study.clustering.choices[-1], "clusters"),
-        ("most_columns", len(study.data.columns), "columns"),
+        ("most_columns", len(study.features), "columns"),
         ("most_restarts", study.clustering.starts, "restarts"),
         ("most_rows", study.data.most_rows, "rows of each party"),
     ):

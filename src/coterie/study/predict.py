@@ -13,20 +13,21 @@ from coterie.clustering import Outcome
 from coterie.clustering.nearest import nearest_open
 from coterie.clustering.program import predict
 from coterie.data import Rows
-from coterie.data.sinks import write_labels
 from coterie.errors import InputError, StudyError
 from coterie.protocols import FAMILIES
 from coterie.sharing import Party
 from coterie.study.audit import Audit
 from coterie.study.drafts import folder_for
 from coterie.study.endings import declining
-from coterie.study.handshake import Agreed, greeting
+from coterie.study.greetings import greeting
+from coterie.study.handshake import Agreed
 from coterie.study.home import AtHome, encode_study, study_stays_inside
 from coterie.study.ids import own_block
 from coterie.study.model import Model, kept_share, load_model
-from coterie.study.prepare import Orders, Ready, prepare, recognise
-from coterie.study.results import check_out, in_source_order, source_ids, write_manifest
+from coterie.study.prepare import Orders, Ready, prepare, recognise, tell_handled
+from coterie.study.results import check_out, write_manifest, write_own_labels
 from coterie.study.session import Session, about, everybody_is_done, summary, take_part
+from coterie.study.survey_terms import refuse_survey
 from coterie.study.voice import Voice
 
 __all__ = ["predict_rows"]
@@ -36,13 +37,17 @@ def predict_rows(orders: Orders, voice: Voice | None = None) -> Path:
     """Label new rows with a study's model: here, where the centres are known here; else together."""
     voice = voice or Voice()
     known = recognise(orders)
+    refuse_survey(known.study, str(orders.study))
     check_out(orders.out, known.hash, "predict")
     study = known.study
+    if study.private:
+        raise StudyError("rows of this study are matched in private: there are no labels, and none are predicted")
     shown, todo = study.disclosures, study.clustering
     alone = shown.centers == "revealed" and todo.partition == "horizontal" and study.scales != "secret"
     with contextlib.nullcontext() if alone else declining(orders, known, voice):
         ready = prepare(orders, known)
     voice.note(f"the policy is {ready.policy_called}")
+    tell_handled(ready, voice)
     model = None
     if ready.owns or not (alone or ready.deals):
         if orders.model is None:
@@ -55,9 +60,7 @@ def predict_rows(orders: Orders, voice: Voice | None = None) -> Path:
         audit = Audit(orders.audit_path, ready.credentials)
         last = audit.record("prediction", **about(ready), policy_from=ready.policy_called, rows=len(labels), alone=True)
         with folder_for(orders.out, replace=False) as folder:
-            write_labels(
-                folder / "labels.parquet", in_source_order(ready, labels), source_ids(ready), study.data.id or None
-            )
+            write_own_labels(folder / "labels.parquet", ready, labels)
             write_manifest(folder, ready, "predict", model.run, last)
         return orders.out
     own = greeting(
@@ -73,9 +76,9 @@ def predict_rows(orders: Orders, voice: Voice | None = None) -> Path:
     )
 
     with take_part(orders, ready, voice, own) as session:
-        with session.role() as me:
-            outcome = _predict(me, ready, session.agreed, model)
-        _write_labels(orders, ready, session, outcome)
+        with session.role(session.agreed.task.lanes) as me:
+            outcome = _predict(me, session.ready, session.agreed, model)
+        _write_labels(orders, session.ready, session, outcome)
     return orders.out
 
 
@@ -84,8 +87,7 @@ def _write_labels(orders: Orders, ready: Ready, session: Session, outcome: Outco
     opened, audit = session.audit.openings(session.agreed.run), session.audit
     with folder_for(orders.out, replace=False) as folder:
         if outcome.labels is not None:
-            labels = in_source_order(ready, outcome.labels)
-            write_labels(folder / "labels.parquet", labels, source_ids(ready), ready.study.data.id or None)
+            write_own_labels(folder / "labels.parquet", ready, outcome.labels)
         (folder / "disclosures.jsonl").write_bytes(b"".join(msgspec.json.encode(entry) + b"\n" for entry in opened))
         last = audit.record("results", disclosures=summary(opened))
         write_manifest(folder, ready, "predict", session.agreed.run, last)
@@ -106,7 +108,8 @@ def _predict(me: Party, ready: Ready, agreed: Agreed, model: Model | None) -> Ou
         known = None
         if model is not None and ready.owns and (task.layout.partition == "vertical" or ready.rank == 1):
             known = np.zeros(shape, np.int64)
-            known[:, ready.study.own_columns(ready.rank)] = np.array(model.centers, np.int64)
+            columns = task.layout.own_columns(ready.rank)  # of a patchwork, everybody knows all
+            known[:, columns] = np.array(model.centers, np.int64)
         centers = family.enter(known, shape)
     weights = None
     if task.metric is not None:

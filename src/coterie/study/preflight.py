@@ -11,7 +11,7 @@ import msgspec
 from coterie.clustering.rules import strictest
 from coterie.data.decimals import find_coarse_step
 from coterie.errors import CoterieError, PeerUnreachable, StudyError
-from coterie.study.handshake import Card, compare_cards
+from coterie.study.greetings import Card, compare_cards
 from coterie.study.prepare import Orders, Ready, prepare
 from coterie.study.run import check_budget
 from coterie.study.session import meeting_of, same_participants
@@ -50,8 +50,11 @@ def preflight(orders: Orders, told: Callable[[Finding], None]) -> list[Finding]:
     tell(Finding("signatures", True, f"of {', '.join(study.names)}"))
     tell(Finding("policy", True, f"{ready.policy_called} allows it; {_own_rules(ready)}"))
     if ready.rows is not None:
-        n, d = ready.rows.values.shape
-        tell(Finding("data", True, f"{n:,} rows of {d} columns in {ready.rows.source}, all in bounds"))
+        n, d = len(ready.rows.values), len(study.own_declared(ready.rank))
+        checked = "all in bounds" if study.survey is None else "as they are"
+        tell(Finding("data", True, f"{n:,} rows of {d} columns in {ready.rows.source}, {checked}"))
+        for text in ready.rows.handled.describe():
+            tell(Finding("data", True, text, remark=True))
     tell(Finding("budget", True, check_budget(orders, ready)))
     for remark in _without_resolution(ready):
         tell(remark)
@@ -102,8 +105,12 @@ def _without_resolution(ready: Ready) -> list[Finding]:
     if ready.rows is None or study.clustering.partition != "horizontal" or _least(ready) <= 1:
         return []
     found = []
-    for l, column in enumerate(study.data.columns):
-        step = None if column.resolution else find_coarse_step(ready.rows.values[:, l])
+    names = study.column_names
+    for column in study.data.columns:
+        if column.resolution or column.transform != "none":
+            continue
+        first = names.index(column.features[0].name)
+        step = 1.0 if column.kind == "category" else find_coarse_step(ready.rows.values[:, first])
         if step is not None:
             text = (
                 f"has no resolution, and your values are multiples of {step:g}: opened means may tell sizes; make the "

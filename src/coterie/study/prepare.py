@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.data import Rows, Wanted, read_rows, sort_by_id
+from coterie.columns import Column
+from coterie.data import UTF8, CsvFormat, Rows, read_rows, sort_by_id
+from coterie.data.lenient import read_with_gaps
 from coterie.errors import DataError, InputError
-from coterie.study.agreement import Study, study_hash
+from coterie.matching import normalise
+from coterie.study.agreement import RowWeights, Study, study_hash
 from coterie.study.identity import Identity, load_key
 from coterie.study.policy import Policy, check_policy, check_rows, load_policy
 from coterie.study.signatures import verify_signatures
 from coterie.study.study_file import load_study
+from coterie.study.voice import Voice
 from coterie.transport import World
 from coterie.transport.certificates import Credentials
 from coterie.transport.hello import Peer
 
-__all__ = ["Known", "Orders", "Ready", "hello_session", "prepare", "read_data", "recognise"]
+__all__ = ["Known", "Orders", "Ready", "hello_session", "prepare", "read_data", "recognise", "tell_handled"]
 
 
 def hello_session(study_hash: str) -> bytes:
@@ -33,7 +37,7 @@ def hello_session(study_hash: str) -> bytes:
 class Orders:
     """What somebody at the keyboard has said. `patience`: seconds that a peer may be silent; `stall`: seconds that it
     may send nothing but heartbeats, if not as long as the transport allows; `wait`: seconds for the others to
-    start."""
+    start; `csv`: how a CSV file is written."""
 
     study: Path
     key: Path
@@ -50,6 +54,7 @@ class Orders:
     patience: float = 10.0
     restart: bool = False
     stall: float | None = None
+    csv: CsvFormat = UTF8
 
     @property
     def audit_path(self) -> Path:
@@ -107,12 +112,15 @@ class Known:
 @dataclass(frozen=True, repr=False)
 class Ready(Known):
     """One that may take part. `rows` (in common order) and `order` (where each stood in the source) are None where no
-    data is owned."""
+    data is owned. Where rows are matched in private, `slots`: where each row stands in the table; at the helper,
+    `members`: 1 for each slot in which all parties' rows are of one id, else 0."""
 
     policy: Policy
     policy_called: str
     rows: Rows | None = None
     order: NDArray[np.intp] | None = None
+    slots: NDArray[np.int64] | None = None
+    members: NDArray[np.int64] | None = None
 
 
 def recognise(orders: Orders) -> Known:
@@ -143,20 +151,59 @@ def read_data(orders: Orders, study: Study, rank: int) -> tuple[Rows | None, NDA
             what = "the helper, which" if name == study.roles.dealer else "a server that"
             raise InputError(f"{name} is {what} holds no data; leave --data out")
         return None, None
-    own = [study.data.columns[l] for l in study.own_columns(rank)]
+    own = study.own_declared(rank)
     if orders.data is None and orders.model is not None and study.clustering.partition == "horizontal":
-        nothing = Rows(np.empty((0, len(own))), [] if study.data.id else None, "no data")  # others have rows to label
-        return nothing, np.empty(0, np.intp)
+        nothing = np.empty((0, len(study.features)))  # others have rows to label
+        return Rows(nothing, [] if study.data.id else None, "no data"), np.empty(0, np.intp)
     if orders.data is None:
         raise InputError(f"{name} is a data party; say where its data is with --data")
-    columns = [Wanted(c.name, c.low, c.high) for c in own]
-    rows = read_rows(orders.data, columns, study.data.id or None, table=orders.table, query=orders.query)
+    if study.survey is not None:
+        rows = read_with_gaps(orders.data, own, table=orders.table, query=orders.query, csv=orders.csv)
+    else:
+        weighs = orders.model is None and study.weighs(rank)  # a label does not depend on what a row counts for
+        wanted = [*own, weight_column(study.data.row_weights)] if weighs else own
+        rows = read_rows(
+            orders.data, wanted, study.data.id or None, table=orders.table, query=orders.query, csv=orders.csv
+        )
+        if weighs:
+            rows = split_off_weights(rows, study.data.row_weights)
     if not len(rows.values):
         raise DataError(f"{rows.source} has no rows")
     if len(rows.values) > study.data.most_rows:
         raise DataError(
             f"{rows.source} has {len(rows.values)} rows; the study allows each party at most {study.data.most_rows}"
         )
-    if study.clustering.partition == "vertical":
-        return sort_by_id(rows)
-    return rows, np.arange(len(rows.values), dtype=np.intp)
+    if study.clustering.partition != "horizontal" and study.survey is None:
+        rows, order = sort_by_id(_with_keys(rows, study))
+        return rows, order if rows.places is None else rows.places
+    return rows, np.arange(len(rows.values), dtype=np.intp) if rows.places is None else rows.places
+
+
+def weight_column(weights: RowWeights) -> Column:
+    """The column that says what rows count for. Half a step is the least that does not round to nothing."""
+    return Column(weights.column, weights.step / 2, weights.most)
+
+
+def split_off_weights(rows: Rows, weights: RowWeights) -> Rows:
+    """What the last column says of each row, in steps; at least one."""
+    steps = np.rint(rows.values[:, -1] / weights.step).astype(np.int64)
+    return replace(rows, values=rows.values[:, :-1], weights=np.clip(steps, 1, weights.largest))
+
+
+def tell_handled(ready: Ready, voice: Voice) -> None:
+    """What was done about this party's missing values and such: told to nobody else."""
+    for text in [] if ready.rows is None else ready.rows.handled.describe():
+        voice.note(text)
+
+
+def _with_keys(rows: Rows, study: Study) -> Rows:
+    """The same rows, with their ids as the study's rule has them: still all there and no two alike."""
+    keys = [normalise(text, study.data.id_rule) for text in rows.ids or []]
+    empty, twice = keys.count(""), len(keys) - len(set(keys))
+    for count, what in ((empty, "have no id left"), (twice, "have the same id as another row")):
+        if count:
+            raise DataError(
+                f"{rows.source}: {count} rows {what}, once ids in column {study.data.id!r} are written as the study's "
+                "id_rule says; keep one row for each id"
+            )
+    return replace(rows, keys=keys)

@@ -7,7 +7,7 @@ import hashlib
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from coterie.study.home import home_encoding, standardised_at_home
 from coterie.study.model import make_model
 from coterie.study.prepare import Ready
 
-__all__ = ["Spent", "check_out", "in_source_order", "source_ids", "write_manifest", "write_results"]
+__all__ = ["Spent", "check_out", "write_manifest", "write_own_labels", "write_results"]
 
 
 @dataclass
@@ -65,7 +65,7 @@ def check_out(out: Path, hash_: str, purpose: str) -> None:
             raise InputError(f"--out {out} holds something else than {what} of this study; choose another folder")
         again = (
             "; choose another folder"
-            if purpose == "predict"
+            if purpose != "fit"
             else ". If other participants lack theirs, start it again, all of you, with another --out: everybody gets "
             "the same results, and nothing more is disclosed or counted"
         )
@@ -82,22 +82,13 @@ def _finished(folder: Path) -> tuple[object, object]:
     return manifest.get("study_hash"), manifest.get("purpose")
 
 
-def in_source_order(ready: Ready, labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Labels as the rows stand in the source."""
-    if ready.order is None:
+def write_own_labels(path: Path, ready: Ready, labels: NDArray[np.int64]) -> None:
+    """Labels of this party's rows, as they stand in the source; of those that take part."""
+    if ready.order is None or ready.rows is None:
         raise ProtocolError(f"{ready.me.name} has labels, but no rows")
-    out = np.empty_like(labels)
-    out[ready.order] = labels
-    return out
-
-
-def source_ids(ready: Ready) -> list[str] | None:
-    """Ids as the rows stand in the source."""
-    if ready.rows is None or ready.order is None or ready.rows.ids is None:
-        return None
-    ids = np.empty(len(ready.rows.ids), object)
-    ids[ready.order] = ready.rows.ids
-    return list(ids)
+    back = np.argsort(ready.order)
+    ids = None if ready.rows.ids is None else [ready.rows.ids[i] for i in back.tolist()]
+    write_labels(path, labels[back], ids, ready.study.data.id or None, ready.order[back])
 
 
 def write_results(folder: Path, ready: Ready, agreed: Agreed, outcome: Outcome, kept: Kept, spent: Spent) -> None:
@@ -109,15 +100,10 @@ def write_results(folder: Path, ready: Ready, agreed: Agreed, outcome: Outcome, 
     own_labels = None
     if outcome.labels is not None and ready.rows is not None:
         own_labels = outcome.labels
-        write_labels(
-            folder / "labels.parquet",
-            in_source_order(ready, own_labels),
-            source_ids(ready),
-            ready.study.data.id or None,
-        )
-        if facts.centers is not None:
-            write_file(folder / "centers.csv", centers_as_csv(facts).encode())
-    if not ready.deals:
+        write_own_labels(folder / "labels.parquet", ready, own_labels)
+    if ready.rows is not None and facts.centers is not None:
+        write_file(folder / "centers.csv", centers_as_csv(facts).encode())
+    if not ready.deals and not ready.study.private:
         model = make_model(ready, agreed, outcome, kept)
         secret = model.share is not None or model.weights_share is not None
         mode = 0o600 if secret else 0o644
@@ -149,6 +135,8 @@ def write_manifest(folder: Path, ready: Ready, purpose: str, run: str, audit: st
         "audit": audit,
         "files": files,
     }
+    if ready.rows is not None:
+        manifest["rows"] = asdict(ready.rows.handled)
     write_file(folder / "manifest.json", msgspec.json.format(msgspec.json.encode(manifest), indent=1))
 
 
@@ -159,15 +147,23 @@ def _facts(ready: Ready, agreed: Agreed, outcome: Outcome, spent: Spent) -> Fact
         for one in study.everybody
     ]
     at_home = standardised_at_home(ready)
-    own = [study.column_names[l] for l in study.own_columns(ready.rank)]
+    own = [study.features[l] for l in study.own_columns(ready.rank)]
+    deviations = [] if at_home is None else zip(own, at_home.deviations, strict=True)
     return facts_of(
         msgspec.structs.replace(agreed.task, encoding=home_encoding(ready, agreed.task)),
         outcome,
         ready.rank,
         participants,
-        {"seed": str(study.clustering.seed), "scale": study.clustering.scale, **_tried(study)},
-        [(column.low, column.high) for column in study.data.columns],
-        None if at_home is None else dict(zip(own, at_home.deviations, strict=True)),
+        {
+            "seed": str(study.clustering.seed),
+            "scale": study.clustering.scale,
+            "matching": study.data.matching,
+            **({"row_weights": study.data.row_weights.column} if study.data.row_weights.column else {}),
+            **_tried(study),
+        },
+        [(feature.low, feature.high) for feature in study.features],
+        None if at_home is None else {one.name: spread for one, spread in deviations if not one.distance},
+        [column.name for column in study.data.columns if column.kind == "date"],
         title=f"{study.study.name}: report of {ready.me.name}",
         study=study.study.name,
         study_hash=ready.hash,
@@ -177,6 +173,7 @@ def _facts(ready: Ready, agreed: Agreed, outcome: Outcome, spent: Spent) -> Fact
         memory=spent.memory,
         versions=versions(),
         hashes={"study": ready.hash, "run": agreed.run},
+        own_table=[] if ready.rows is None else ready.rows.handled.describe(),
     )
 
 

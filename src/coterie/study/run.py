@@ -24,12 +24,14 @@ from coterie.study.checkpoint import KEPT, Checkpoints, Mark
 from coterie.study.drafts import folder_for
 from coterie.study.endings import declining
 from coterie.study.files import canonical
-from coterie.study.handshake import Agreed, Greeting, greeting
+from coterie.study.greetings import Greeting, greeting
+from coterie.study.handshake import Agreed
 from coterie.study.ids import own_block
 from coterie.study.openings import everybody_has_saved
-from coterie.study.prepare import Orders, Ready, prepare, recognise
+from coterie.study.prepare import Orders, Ready, prepare, recognise, tell_handled
 from coterie.study.results import check_out, write_manifest, write_results
 from coterie.study.session import Session, everybody_is_done, summary, take_part
+from coterie.study.survey_terms import refuse_survey
 from coterie.study.voice import Voice
 
 __all__ = ["check_budget", "run_study"]
@@ -40,19 +42,24 @@ def run_study(orders: Orders, voice: Voice | None = None) -> Path:
     voice = voice or Voice()
     voice.phase("checking key, study, signatures, policy and data")
     known = recognise(orders)
+    refuse_survey(known.study, str(orders.study))
     check_out(orders.out, known.hash, "fit")
     with declining(orders, known, voice):
         ready = prepare(orders, known)
     voice.note(f"the policy is {ready.policy_called}")
+    tell_handled(ready, voice)
     checkpoints = Checkpoints(orders.state_path(ready.hash), purpose_of(ready))
     check_state(checkpoints.folder)
     own = own_greeting(ready, checkpoints, orders.restart)
 
-    with take_part(orders, ready, voice, own, lambda: _goes_on(checkpoints.newest(), ready.study)) as session:
-        agreed, audit, spent = session.agreed, session.audit, session.spent
+    def goes_on() -> str:
+        return _goes_on(checkpoints.newest(), known.study)
+
+    with take_part(orders, ready, voice, own, goes_on, checkpoints) as session:
+        ready, agreed, audit, spent = session.ready, session.agreed, session.audit, session.spent
         point = _taken_up(agreed, checkpoints, own.marks, voice)
         watch = _Progress(session, checkpoints)
-        with session.role() as me:
+        with session.role(session.agreed.task.lanes) as me:
             watch.me = me
             outcome, kept = _fit(me, ready, agreed, watch, point)
         outcome.disclosures = audit.openings(agreed.run)
@@ -76,7 +83,10 @@ def run_study(orders: Orders, voice: Voice | None = None) -> Path:
 def _fit(me: Party, ready: Ready, agreed: Agreed, watch: Watch, point: Point | None) -> tuple[Outcome, Kept]:
     """The role of this participant in a fit: what it learns, and its shares."""
     family = FAMILIES[agreed.task.protocol](me, agreed.task.problem)
-    outcome = fit(family, agreed.task, own_block(ready, agreed, family), watch, point)
+    row_weights = ready.members if ready.rows is None else ready.rows.weights
+    outcome = fit(family, agreed.task, own_block(ready, agreed, family), watch, point, row_weights=row_weights)
+    if outcome.inertia is not None:
+        outcome.inertia *= ready.study.data.row_weights.step  # 1, where all rows count alike
     outcome.traffic = me.channel.traffic()
     family = family.of(agreed.task.chosen(outcome).problem)
     kept: Kept = {}
@@ -196,4 +206,5 @@ def purpose_of(ready: Ready) -> str:
     if ready.rows is not None:
         digest.update(np.ascontiguousarray(ready.rows.values).tobytes())
         digest.update(canonical(ready.rows.ids))
+        digest.update(b"" if ready.rows.weights is None else ready.rows.weights.astype("<i8").tobytes())
     return digest.hexdigest()

@@ -11,31 +11,50 @@ import msgspec
 
 from coterie import __version__
 from coterie.errors import InputError, StudyError, WrongSession
+from coterie.matching import MATCHING, PLACING, count_slots
 from coterie.randomness import SystemEntropy
 from coterie.runtime.memory import hold_on
 from coterie.runtime.threads import role_at
 from coterie.sharing import Disclosure, Party
 from coterie.study.audit import Audit, Head, check_head
 from coterie.study.budget import Budget
+from coterie.study.checkpoint import Checkpoints
 from coterie.study.endings import declining, hidden, logging_the_end, raising_signals, telling_why
-from coterie.study.handshake import Agreed, Greeting, agree_on_run, card_of, read_letter
+from coterie.study.greetings import Greeting, card_of, read_letter
+from coterie.study.handshake import Agreed, Greeted, agree_on_task, greet_everybody
 from coterie.study.identity import split_address
+from coterie.study.matched import Matching
+from coterie.study.matching import check_private, match_rows
 from coterie.study.openings import Openings
 from coterie.study.prepare import Orders, Ready
 from coterie.study.results import Spent
+from coterie.study.tasks import strictest_least
 from coterie.study.voice import Voice
 from coterie.transport import Channel
 from coterie.transport.door import Listener
 from coterie.transport.meeting import MOST_LANES, Meeting
 
-__all__ = ["Session", "about", "everybody_is_done", "meeting_of", "same_participants", "summary", "take_part"]
+__all__ = [
+    "Attendance",
+    "Session",
+    "about",
+    "attend",
+    "everybody_is_done",
+    "log_agreed",
+    "meeting_of",
+    "same_participants",
+    "summary",
+    "take_part",
+]
 
 
 @dataclass
-class Session:
-    """A run that everybody has agreed on: what was agreed, where participants talk, and what is noted."""
+class Attendance:
+    """Everybody is there and has said what it brings: who this participant is, where participants talk, and what is
+    noted."""
 
-    agreed: Agreed
+    ready: Ready
+    greeted: Greeted
     talk: Channel
     audit: Audit
     spent: Spent
@@ -44,22 +63,29 @@ class Session:
     openings: Openings
 
     @contextlib.contextmanager
-    def role(self) -> Iterator[Party]:
+    def role(self, lanes: int = 0) -> Iterator[Party]:
         """This participant's role on connections of its own, with every opening logged before it happens."""
         self.voice.phase("computing")
         with self.spent.time("computing"):
-            main, *lanes = self.met.connect(range(1, self.agreed.task.lanes + 2), self.agreed.world)
-            with role_at(main, SystemEntropy(), lanes) as me:
+            main, *beside = self.met.connect(range(1, lanes + 2), self.greeted.world)
+            with role_at(main, SystemEntropy(), beside) as me:
                 me.ledger.write = self.openings
                 yield me
 
 
+@dataclass
+class Session(Attendance):
+    """A run that everybody has agreed on; its participant has the rows that take part."""
+
+    agreed: Agreed
+
+
 @contextlib.contextmanager
-def take_part(
+def attend(
     orders: Orders, ready: Ready, voice: Voice, own: Greeting, goes_on: Callable[[], str] = str
-) -> Iterator[Session]:
-    """Meet the others and agree with them; the work is what stands inside. Whatever happens is said to the others and
-    to the audit log. `goes_on`: where the run would go on if it were started again, for people to read."""
+) -> Iterator[Attendance]:
+    """Meet the others and greet them; the work is what stands inside. Whatever happens is said to the others and to the
+    audit log. `goes_on`: where the run would go on if it were started again, for people to read."""
     audit = Audit(orders.audit_path, ready.credentials)
     _log_start(audit, ready, own)
     with logging_the_end(audit, goes_on):
@@ -74,12 +100,58 @@ def take_part(
                 (talk,) = met.connect([0], timeout=orders.wait, waiting=voice.waiting)
             with telling_why(talk, ready, goes_on):
                 with spent.time("agreeing on the run"):
-                    agreed = agree_on_run(talk, ready.study, own.purpose, own)
-                _log_agreed(audit, ready, agreed)
-                count = budget.check_agreed(agreed, own.purpose)
-                yield Session(agreed, talk, audit, spent, voice, met, Openings(audit, talk, agreed, count))
+                    greeted = greet_everybody(talk, ready.study, own)
+                openings = Openings(audit, talk, greeted, budget.check_greeted(greeted, own.purpose))
+                yield Attendance(ready, greeted, talk, audit, spent, voice, met, openings)
             talk.close()
     audit.record("done", study_hash=ready.hash)
+
+
+@contextlib.contextmanager
+def take_part(
+    orders: Orders,
+    ready: Ready,
+    voice: Voice,
+    own: Greeting,
+    goes_on: Callable[[], str] = str,
+    checkpoints: Checkpoints | None = None,
+) -> Iterator[Session]:
+    """Attend, and agree with the others on a fit or a prediction. `checkpoints`: where a fit keeps what rows were
+    matched to."""
+    with attend(orders, ready, voice, own, goes_on) as here:
+        talk, greeted, spent, matched = here.talk, here.greeted, here.spent, None
+        if ready.study.data.matching != "equal":
+            voice.phase("matching rows")
+            with spent.time("matching rows"):
+                matching = _match(talk, ready, greeted, here.openings, checkpoints)
+                ready, matched = matching.apply(ready), matching.layout
+        with spent.time("agreeing on the plan"):
+            agreed = agree_on_task(talk, ready.study, own.purpose, greeted, matched)
+        log_agreed(here.audit, ready, agreed, agreed.task.layout.n, agreed.task.least)
+        yield Session(ready, greeted, talk, here.audit, spent, voice, here.met, here.openings, agreed)
+
+
+def _match(
+    talk: Channel, ready: Ready, greeted: Greeted, openings: Openings, checkpoints: Checkpoints | None
+) -> Matching:
+    """Find the rows that all owners hold. From here on the run counts: each learns which of its ids the others have; in
+    private matching, the helper how many ids match. A run that is taken up again goes on with what it began with:
+    otherwise whoever brings other ids could have them compared, and no new run would be counted."""
+    if greeted.mark is not None and checkpoints is not None:
+        return checkpoints.load_matching(greeted.run)
+    study = ready.study
+    lengths = {name: greeted.greetings[name].rows for name in study.roles.owners}
+    least = strictest_least(study, greeted.greetings)
+    if study.private:
+        assert study.roles.dealer is not None
+        check_private(least, count_slots(list(lengths.values())))
+        openings(Disclosure("tags of ids", (study.roles.dealer,), PLACING))
+    else:
+        openings(Disclosure("matching ids", study.roles.everybody, MATCHING))
+    matching = match_rows(talk, ready, greeted.world.session, lengths, max(least, study.clustering.choices[-1]))
+    if checkpoints is not None:
+        checkpoints.save_matching(greeted.run, matching)
+    return matching
 
 
 # -- what is written into the log --------------------------------------------------------------------------
@@ -97,7 +169,8 @@ def _log_start(audit: Audit, ready: Ready, own: Greeting) -> None:
     )
 
 
-def _log_agreed(audit: Audit, ready: Ready, agreed: Agreed) -> None:
+def log_agreed(audit: Audit, ready: Ready, agreed: Greeted, rows: int, least: int) -> None:
+    """What everybody has agreed on."""
     audit.record(
         "agreed",
         run=agreed.run,
@@ -106,8 +179,8 @@ def _log_agreed(audit: Audit, ready: Ready, agreed: Agreed) -> None:
         epoch=agreed.epoch,
         resumed_after=None if agreed.mark is None else agreed.mark.iteration,
         replayed=agreed.replayed,
-        rows=agreed.task.layout.n,
-        least_cluster_size=agreed.task.least,
+        rows=rows,
+        least_cluster_size=least,
         peers={one.name: one.fingerprint for one in ready.others},
     )
 

@@ -5,16 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coterie.ideal import Learnt, Terms, learnt
+from coterie.study.survey_terms import state_survey
 
 if TYPE_CHECKING:
     from coterie.study.agreement import Study
 
-__all__ = ["state_disclosures", "state_output_rules", "terms_of_study"]
+__all__ = ["state_disclosures", "state_output_rules", "state_trust", "terms_of_study"]
 
 #: The lines, by name and time of what is learnt; where that matters, by partition. These words are signed: with others,
 #: studies that were signed before no longer hold.
 LINES: dict[tuple[str, str], str | dict[str, str]] = {
     ("equal ids", "before"): "Before the first iteration {who} learn one bit: whether {all} hold the same ids.",
+    (
+        "matching ids",
+        "before",
+    ): {
+        "vertical": "Before the first iteration each party learns which of its own ids all others hold too, and the "
+        "helper how many ids each set of parties has in common.",
+        "mixed": "Before the first iteration each party learns who holds which cells of its own rows, and everybody "
+        "for how many rows each party holds which cells.",
+    },
+    ("tags of ids", "before"): "Before the first iteration the helper learns how many ids each set of parties has in "
+    "common, and no id; nobody else learns even how many match.",
     ("start rows", "start"): "At each start {who} learn the numbers of the rows that k-means++ has drawn.",
     ("stop bit", "iteration"): "In every iteration {who} learn one bit: whether to stop.",
     ("counts", "iteration"): "In every iteration {who} learn how many rows each cluster has.",
@@ -23,12 +35,14 @@ LINES: dict[tuple[str, str], str | dict[str, str]] = {
     ("labels", "end"): {
         "horizontal": "At the end each party learns the clusters of its own rows, and of no others.",
         "vertical": "At the end each party learns the cluster of every row (it holds a part of every row).",
+        "mixed": "At the end each party learns the clusters of the rows of which it holds a cell, and of no others.",
     },
     ("share of the centres", "end"): "The centres are never disclosed: each {keeper} keeps a share, which alone says "
     "nothing.",
     ("centers", "end"): {
         "horizontal": "At the end {who} learn the centres of the clusters.",
         "vertical": "At the end each party learns the centres in its own columns, and in no others.",
+        "mixed": "At the end {who} learn the centres of the clusters.",
     },
     ("capped columns", "end"): "At the end {who} learn, of each column, whether it varies too little for its range.",
     ("scales", "end"): "At the end {who} learn the standard deviation of each column over all parties' rows.",
@@ -59,7 +73,12 @@ def terms_of_study(study: Study, least: int = 1) -> Terms:
         contribution=shown.contribution,
         sizes=shown.sizes,
         columns=study.column_names,
-        rounded=tuple(column.name for column in columns if column.resolution and least > 1),
+        rounded=tuple(
+            one.name
+            for column in columns
+            if (column.resolution or study.private) and least > 1
+            for one in column.features
+        ),
         quality=tuple(shown.quality),
         clusters=todo.choices[-1],
         chooses=len(todo.choices) > 1,
@@ -70,12 +89,16 @@ def terms_of_study(study: Study, least: int = 1) -> Terms:
         init=todo.init,
         starts=todo.starts,
         max_iter=todo.max_iter,
-        ids=todo.partition == "vertical",
+        ids=todo.partition != "horizontal",
+        matching=study.data.matching,
+        weighed=bool(study.data.row_weights.column),
     )
 
 
 def state_disclosures(study: Study) -> list[str]:
     """What is disclosed to whom, as the file says it."""
+    if study.survey is not None:
+        return state_survey(study)
     roles = study.roles
     items: dict[tuple[str, str], Learnt] = {
         (one.item.what, one.item.when): one for one in learnt(terms_of_study(study), roles)
@@ -96,7 +119,7 @@ def state_disclosures(study: Study) -> list[str]:
     return [
         *lines,
         *state_output_rules(study),
-        *_state_trust(study),
+        *state_trust(study),
         f"Everybody{included} knows this file, how many rows each party has, and the number of iterations.",
     ]
 
@@ -107,7 +130,7 @@ def _is_known(key: tuple[str, str], items: dict[tuple[str, str], Learnt]) -> boo
     return key == ("counts", "end") and before is not None and set(items[key].to) <= set(before.to)
 
 
-def _state_trust(study: Study) -> list[str]:
+def state_trust(study: Study) -> list[str]:
     """Whom one trusts, where that is not a helper who only deals."""
     roles = study.roles
     if roles.dealer is not None:
@@ -127,7 +150,17 @@ def state_output_rules(study: Study) -> list[str]:
         "in the end, stays closed: no centre; its rows are labelled by the nearest open centre (-1 if all clusters are "
         f"closed; then there is no inertia, either). {learners} learn which clusters are closed, and not why."
     ]
-    if vertical:
+    if study.data.row_weights.column:
+        said.append(
+            "What rows count for is told to nobody. Where this says how many rows a cluster has, what they weigh is "
+            "meant, in units of the largest weight."
+        )
+    if study.private:
+        said.append(
+            "Nobody learns the cluster of any row, nor how many rows a cluster has. Opened centres and the inertia are "
+            "rounded, to about a standard deviation or the resolution of a column, divided by the least size."
+        )
+    elif vertical:
         said.append(
             "Every party learns the cluster of every row, and so the sizes of the open clusters; who contributes to a "
             "cluster cannot be told apart."
@@ -142,8 +175,9 @@ def state_output_rules(study: Study) -> list[str]:
             "A cluster also stays closed unless, for every party, the others together contribute no row at all or at "
             "least that many; where a policy does not name this weaker rule, they must contribute at least that many."
         )
-    if any(column.resolution for column in study.data.columns):
-        rounded = ", ".join(f"{c.name} ({c.resolution:g})" for c in study.data.columns if c.resolution)
+    if any(column.resolution for column in study.data.columns) and not study.private:
+        steps = {c.name: c.resolution * (2 if c.kind == "category" else 1) for c in study.data.columns}
+        rounded = ", ".join(f"{name} ({step:g})" for name, step in steps.items() if step)
         said.append(
             f"With a least cluster size above 1, opened centres are rounded so that of themselves they tell no size: "
             f"to about {rounded}, divided by the least size; and the inertia accordingly."

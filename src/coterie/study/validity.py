@@ -5,17 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from coterie.columns import DROP, bounds_of, find_fault
 from coterie.errors import InputError, StudyError
 from coterie.ideal import MOST_CHOICES
-from coterie.study.agreement import FORMAT, Study, StudyColumn
+from coterie.study.agreement import FORMAT, RowWeights, Study, StudyColumn
 from coterie.study.identity import check_identity
 from coterie.study.seating import find_misfit
 from coterie.study.statement import state_disclosures
+from coterie.study.survey_terms import check_survey
 
 __all__ = ["check_study"]
 
 #: Raises an error with the text unless the first argument is true.
 Must = Callable[[bool, str], None]
+#: Of two equally frequent values that were standardised like numbers, the distance is 2.83.
+CATEGORIES_APART = (0.1, 2.8)
+#: The largest weight of a row, in steps.
+MOST_STEPS = (1 << 16) - 1
 VERTICAL_RESOLUTION = (
     "[data] resolution is for a horizontal study: where columns are split, every party learns every label, and so the "
     "sizes"
@@ -34,9 +40,13 @@ def check_study(study: Study, where: str) -> None:
     _check_columns(study, must)
     _check_participants(study, must, where)
     _check_partition(study, must)
+    _check_row_weights(study, must)
+    if study.survey is not None:
+        check_survey(study, study.survey, must)
+    asked = "clustering" if study.survey is None else "survey"
     must(
         study.disclosures.statement == state_disclosures(study),
-        "[disclosures] the statement is not what [clustering], [disclosures] and [participants] amount to",
+        f"[disclosures] the statement is not what [{asked}], [disclosures] and [participants] amount to",
     )
 
 
@@ -51,7 +61,8 @@ def _check_options(study: Study, must: Must) -> None:
         len(todo.choices) <= MOST_CHOICES, f"[clustering] clusters may be at most {MOST_CHOICES} numbers to choose from"
     )
     must(not several or len(todo.choices) > 1, "[clustering] clusters must be a number, or at least two of them")
-    must(todo.protocol in FAMILIES, f"[clustering] protocol must be one of {', '.join(FAMILIES)}")
+    asked = "clustering" if study.survey is None else "survey"
+    must(todo.protocol in FAMILIES, f"[{asked}] protocol must be one of {', '.join(FAMILIES)}")
     must(
         shown.least_cluster_size >= 1,
         "[disclosures] least_cluster_size must be at least 1, which leaves it to policies",
@@ -68,20 +79,23 @@ def _check_options(study: Study, must: Must) -> None:
 
 
 def _check_columns(study: Study, must: Must) -> None:
-    data, names = study.data, study.column_names
+    data, names = study.data, tuple(column.name for column in study.data.columns)
     must(bool(names), "[data] there must be columns")
     must(all(names), "[data] a column needs a name")
-    for text in (study.study.name, study.study.created, study.study.made_with, data.id, *names):
+    about = study.study
+    for text in (about.name, about.created, about.made_with, data.id, data.row_weights.column, *names):
         fine = text.isprintable() and len(text) <= 200  # people decide by what they see of it
         must(fine, f"the name {text[:40]!r} must be printable, and of at most 200 characters")
     for name in names:
         must(names.count(name) == 1, f"[data] column {name!r} is listed twice")
         must(name != data.id, f"[data] the id column {name!r} cannot be clustered by")
     for column in data.columns:
-        fine = math.isfinite(column.low) and math.isfinite(column.high) and column.low < column.high
-        must(fine, f"[data] the bounds of column {column.name!r} must be finite, low before high")
-    for column in data.columns:
-        _check_resolution(column, study.clustering.partition, must)
+        fault = find_fault(column)
+        must(not fault, f"[data] column {column.name!r}: {fault}")
+        _check_resolution(column, _may_round(study), must)
+        _check_at_home(column, study, must)
+    for name in study.column_names:
+        must(study.column_names.count(name) == 1, f"[data] {name!r} would be clustered by twice; rename a column")
     from coterie.clustering import relative_weights  # takes long to load
 
     try:
@@ -90,14 +104,45 @@ def _check_columns(study: Study, must: Must) -> None:
         must(False, f"[data] {error}")
 
 
-def _check_resolution(column: StudyColumn, partition: str, must: Must) -> None:
+def _may_round(study: Study) -> bool:
+    """May columns have a resolution? Where columns are split, labels tell the sizes, if there are any."""
+    return study.clustering.partition != "vertical" or study.private or study.survey is not None
+
+
+def _check_resolution(column: StudyColumn, allowed: bool, must: Must) -> None:
     step = column.resolution
     must(0 <= step < math.inf, f"[data] the resolution of column {column.name!r} must be a number of at least 0")
     if step:
-        must(partition == "horizontal", VERTICAL_RESOLUTION)
-        ends = (column.low / step, column.high / step)
-        fine = all(abs(end - round(end)) < 1e-6 for end in ends) and column.high - column.low >= step
+        must(allowed, VERTICAL_RESOLUTION)
+        must(
+            column.transform == "none",
+            f"[data] column {column.name!r}: logarithms lie on no grid, so a resolution cannot be given",
+        )
+        must(
+            column.kind != "category" or step == 1,
+            f"[data] the resolution of column {column.name!r} must be 1, as for all categories",
+        )
+        low, high = bounds_of(column)
+        ends = (low / step, high / step)
+        fine = all(math.isfinite(end) and abs(end - round(end)) < 1e-6 for end in ends) and high - low >= step
         must(fine, f"[data] the bounds of column {column.name!r} must be multiples of its resolution {step:g}")
+
+
+def _check_at_home(column: StudyColumn, study: Study, must: Must) -> None:
+    """What a declaration asks of the rest of the study."""
+    by_columns = study.clustering.partition == "vertical"
+    must(
+        column.missing != DROP or not by_columns or study.data.matching != "equal",
+        f'[data] column {column.name!r}: missing = "drop" leaves out rows that others do not, which all parties find '
+        "out about by matching rows only: use another --matching than equal, or fill in a value",
+    )
+    if column.kind == "category" and study.clustering.scale == "standard":
+        least, most = CATEGORIES_APART
+        must(
+            least <= column.distance <= most,
+            f"[data] column {column.name!r}: where columns are standardised, categories are {least:g} to {most:g} "
+            "apart; to let them count for more, give the column a weight",
+        )
 
 
 def _check_participants(study: Study, must: Must, where: str) -> None:
@@ -121,8 +166,22 @@ def _check_participants(study: Study, must: Must, where: str) -> None:
 
 def _check_partition(study: Study, must: Must) -> None:
     data, owners = study.data, study.roles.owners
-    if study.clustering.partition == "vertical":
-        must(bool(data.id), "[data] a vertical study needs an id column, by which rows are put in a common order")
+    vertical, dealt = study.clustering.partition == "vertical", study.roles.dealer is not None
+    mixed = study.clustering.partition == "mixed"
+    must(data.matching == "equal" or vertical or mixed, "[data] matching of rows is for a vertical or mixed study")
+    must(mixed or not data.precedence, "[data] precedence is for a mixed study")
+    must(mixed or data.incomplete == "refuse", "[data] incomplete is for a mixed study")
+    must(mixed or not any(c.holders for c in data.columns), "[data] only in a mixed study a column has several holders")
+    must(data.matching == "equal" or dealt, "[data] matching of rows needs a helper, which compares tags of ids")
+    if study.private:
+        _check_private(study, must)
+    if mixed:
+        _check_patchwork(study, must)
+    elif vertical:
+        must(
+            bool(data.id) or study.survey is not None,
+            "[data] a vertical study needs an id column, by which rows are put in a common order",
+        )
         for column in data.columns:
             must(
                 column.holder in owners,
@@ -133,3 +192,63 @@ def _check_partition(study: Study, must: Must) -> None:
     else:
         must(not any(c.holder for c in data.columns), "[data] only in a vertical study columns have holders")
         must(study.disclosures.labels == "private", "[disclosures] revealed labels need a vertical study")
+
+
+def _check_row_weights(study: Study, must: Must) -> None:
+    """What rows count for, and what that rules out: the same as in `clustering/weighing.py`, before anybody meets."""
+    weights, todo, shown = study.data.row_weights, study.clustering, study.disclosures
+    if not weights.column:
+        must(weights == RowWeights(), "[data] row_weights names no column")
+        return
+    name = weights.column
+    taken = [study.data.id, *(column.name for column in study.data.columns)]
+    must(name not in taken, f"[data] column {name!r} cannot both say what rows count for and be something else")
+    fine = 0 < weights.step <= weights.most < math.inf and 1 <= weights.largest <= MOST_STEPS
+    must(fine, f"[data] row_weights must be multiples of a step above 0, and the largest at most {MOST_STEPS} steps")
+    must(study.survey is None, "[data] a survey counts all rows alike: leave out row_weights")
+    must(todo.partition != "mixed", "[data] row_weights are for a horizontal or vertical study")
+    must(not study.private, "[data] row_weights do not go with private matching")
+    held = weights.holder in study.roles.owners if todo.partition == "vertical" else not weights.holder
+    must(held, f"[data] column {name!r} of row_weights must be held by one party in a vertical study, else by all")
+    must(isinstance(todo.clusters, int), "[clustering] clusters must be one number where rows have weights")
+    for option, value in (("counts", "secret"), ("labels", "private"), ("sizes", "secret")):
+        must(getattr(shown, option) == value, f"[disclosures] {option} must be {value} where rows have weights")
+    told = set(shown.quality) <= {"inertia"}
+    must(told, "[disclosures] quality may name the inertia alone where rows have weights")
+
+
+def _check_private(study: Study, must: Must) -> None:
+    """Where nobody learns which rows match, nothing may be told from which it follows."""
+    todo, shown = study.clustering, study.disclosures
+    must(isinstance(todo.clusters, int), "[clustering] clusters must be one number where rows are matched in private")
+    must(todo.init == "k-means++", "[clustering] init must be k-means++ where rows are matched in private")
+    for option, value in (("counts", "secret"), ("labels", "private"), ("centers", "revealed"), ("sizes", "secret")):
+        fine = getattr(shown, option) == value
+        must(fine, f"[disclosures] {option} must be {value} where rows are matched in private")
+    must(
+        set(shown.quality) <= {"inertia"},
+        "[disclosures] quality may name the inertia alone where rows are matched in private",
+    )
+    for column in study.data.columns:
+        must(
+            column.resolution > 0 or todo.scale == "standard",
+            f"[data] column {column.name!r} needs a resolution where rows are matched in private, lest an exact mean "
+            "tell which rows match (or scale it: standard)",
+        )
+
+
+def _check_patchwork(study: Study, must: Must) -> None:
+    data, owners = study.data, study.roles.owners
+    must(bool(data.id), "[data] a mixed study needs an id column, by which rows are matched")
+    must(data.matching == "shared", "[data] matching must be shared in a mixed study")
+    for column in data.columns:
+        must(not column.holder, f"[data] column {column.name!r} of a mixed study has holders, not one holder")
+        fine = bool(column.holders) and set(column.holders) <= set(owners)
+        must(fine, f"[data] column {column.name!r} must be held by parties ({', '.join(owners)})")
+        once = len(set(column.holders)) == len(column.holders)
+        must(once, f"[data] column {column.name!r} names a holder twice")
+    for name in owners:
+        must(any(name in c.holders for c in data.columns), f"[data] party {name} holds no column")
+    known = not data.precedence or sorted(data.precedence) == sorted(owners)
+    must(known, f"[data] precedence must name every party once ({', '.join(owners)})")
+    must(study.disclosures.labels == "private", "[disclosures] revealed labels need a vertical study")

@@ -63,7 +63,7 @@ class Inbox:
         self.due = 0
         self.begun = bytearray()  # a header of which a part is there
         self.seen: tuple[Header, Control | None] | None = None  # what `glance` has found
-        self.last = time.monotonic()
+        self.last = time.monotonic()  # of a sign of life
         self.waits = False  # what the last heartbeat said
 
     def next(self, kind: int, length: int) -> tuple[Header, Control | None]:
@@ -107,6 +107,7 @@ class Inbox:
             raise PeerLost(f"{self.peer} has been silent for {self.patience:g} seconds", self.peer) from error
         except (OSError, ValueError) as error:  # ValueError: this side has closed it
             raise PeerLost(f"the connection from {self.peer} broke ({type(error).__name__})", self.peer) from error
+        self.last = time.monotonic()
 
     def glance(self) -> Abort | None:
         """Look, without waiting, whether the peer is still there, while nothing of it is due yet.
@@ -132,7 +133,6 @@ class Inbox:
             finally:
                 with contextlib.suppress(OSError):
                     self.sock.settimeout(self.patience)
-            self.last = time.monotonic()
             header = self._header()
             kind, length = header.kind, header.length  # what these must be, of an array, is known when it is due
             expected = Header(kind, self.lane, self.sender, self.rank, self.session, self.due, length, Stamp())

@@ -48,7 +48,7 @@ def label_cells(family: OneTime, block: Block, name: str, mask: CenterMask, coun
     z = block_scores(family.me, block, mask, family.score_width)
     bits = one_hot(family.me, z, family.problem.clusters, block.numbers, family.score_width, family.schedule)
     block.held[name] = Hot(bits)
-    return count_cells(family, block, name) if counted and family.problem.clusters > 1 else None
+    return count_cells(family, block, name) if counted and family.told else None
 
 
 @block_step
@@ -83,7 +83,7 @@ def hand_over_cells(family: OneTime, block: Block, name: str) -> BitRows:
 
 @block_step
 def count_cells(family: OneTime, block: Block, name: str) -> Bulk:
-    """[t] (k - 1,): how many rows of this block each cluster but the last has."""
+    """[t] (k - 1,): how many rows of this block each cluster but the last has; what they weigh in each (k,)."""
     return hot_words(family, block, name).sum(axis=1, dtype=np.uint64)
 
 
@@ -91,7 +91,7 @@ def count_cells(family: OneTime, block: Block, name: str) -> Bulk:
 def tally_cells(family: OneTime, block: Block, name: str, sets: RowSets) -> Bulk:
     """[t] (kinds, k - 1): by the kinds of the block's rows."""
     h, kinds = hot_words(family, block, name), sets.kind_of[block.rows]
-    out = np.zeros((sets.members.shape[1], family.problem.clusters - 1), np.uint64)
+    out = np.zeros((sets.members.shape[1], family.told), np.uint64)
     for kind in () if family.me.deals else np.unique(kinds):
         out[kind] = h[:, np.flatnonzero(kinds == kind)].sum(axis=1, dtype=np.uint64)
     return out
@@ -100,7 +100,7 @@ def tally_cells(family: OneTime, block: Block, name: str, sets: RowSets) -> Bulk
 @block_step
 def sum_cells(family: OneTime, block: Block, name: str, columns: int) -> Bulk:
     h = hot_words(family, block, name)
-    return block_sums(family.me, block, h, columns, family.problem.clusters, family.sum_width)
+    return block_sums(family.me, block, h, columns, family.sum_width)
 
 
 def hot_words(family: OneTime, block: Block, name: str) -> Bulk:

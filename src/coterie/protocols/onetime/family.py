@@ -13,7 +13,7 @@ from coterie.errors import ProtocolError
 from coterie.protocols.blocks import Labels, Resident, Table, labels_of, table_of
 from coterie.protocols.interface import Division, Holding, Ints, Part, Problem, RowSets
 from coterie.protocols.onetime import labelling
-from coterie.protocols.onetime.bits import bit_products, fours, pack_rows, padded, pairs_of, unpack_rows
+from coterie.protocols.onetime.bits import bit_products, fours, pack_rows, padded
 from coterie.protocols.onetime.cells import (
     count_cells,
     hand_over_cells,
@@ -25,35 +25,37 @@ from coterie.protocols.onetime.cells import (
     tally_cells,
 )
 from coterie.protocols.onetime.centers import CenterMask, mask_centers, mask_of, movement, weigh_centers
-from coterie.protocols.onetime.labelling import bracket, index_bits, schedule_of, score_width, select_words, tournament
-from coterie.protocols.onetime.means import lift, mean_times_power, open_places, reciprocal_table, table_bits, truncate
+from coterie.protocols.onetime.labelling import bracket, index_bits, schedule_of, score_width, tournament
+from coterie.protocols.onetime.means import mean_times_power, open_places, reciprocal_table, table_bits
+from coterie.protocols.onetime.primitives import BITS, Binary, OneTimeWords
 from coterie.protocols.onetime.seeding import (
+    add_cell_weights,
     consider_cells,
     distance_width,
     keep_cells,
+    level_cells,
     measure_cells,
     reach_cells,
     spread_cells,
     weigh_cells,
 )
-from coterie.protocols.onetime.sign import signs_of_differences
-from coterie.protocols.onetime.table import Block, blocks_of, enter_cells, parts_of, sum_width, words_of_bits
+from coterie.protocols.onetime.table import (
+    WEIGHTS,
+    Block,
+    blocks_of,
+    enter_cells,
+    enter_weights,
+    parts_of,
+    sum_width,
+)
 from coterie.protocols.sampling import Sampling
 from coterie.protocols.steps import clear_bits
-from coterie.protocols.words import AdditiveWords
 from coterie.ring import Bulk, Words
-from coterie.sharing import Secret, Shared, concatenate, permit, shared, tell_dealer
+from coterie.sharing import Secret, Shared, concatenate, permit, tell_dealer
 
 __all__ = ["OneTime"]
 
-BITS = Words(1)
 BitRows = NDArray[np.uint8]
-
-
-class Binary(Shared):
-    """Whole numbers by their bits: (n, bits), lowest first."""
-
-    __slots__ = ()
 
 
 class OwnTable(Table):
@@ -69,7 +71,7 @@ def own_table(value: Secret) -> OwnTable:
     return value
 
 
-class OneTime(AdditiveWords):
+class OneTime(OneTimeWords):
     """Everything that grows with the rows is fused: scores, labels and sums, block by block, on tables and labels of
     its own kind. Bits are XOR shares."""
 
@@ -100,12 +102,8 @@ class OneTime(AdditiveWords):
             held += 24 * n * k  # distances, their shares, and the zeros that blind them
         widest = max((len(level.left) for level in bracket(k, schedule_of(problem))), default=1)
         flight = (max(lanes, 1) + 1) * padded(min(problem.block_rows, n)) * (120 * widest + 40 * k)
-        places = 1 << table_bits(n)
+        places = 1 << table_bits(problem.mass)
         return base + flight + k * places // 4 + (64 << 20), base + held + flight + 8 * places
-
-    @property
-    def bits(self) -> Words:
-        return BITS
 
     @property
     def score_width(self) -> int:
@@ -116,94 +114,24 @@ class OneTime(AdditiveWords):
         return sum_width(self.problem)
 
     @property
+    def told(self) -> int:
+        """The clusters whose rows are counted and added up. Where rows count alike, the last follows from the others
+        and from all rows."""
+        return self.problem.clusters - (not self.problem.most_weight)
+
+    @property
     def schedule(self) -> tuple[int, ...]:
         return schedule_of(self.problem)
 
-    # -- primitives --------------------------------------------------------------------------------------
-
-    def product(self, x: Shared, y: Shared) -> Shared:
-        if x.ring != BITS:
-            return super().product(x, y)
-        words = -(-x.size // 64)
-        rows = np.concatenate([self._packed(x), self._packed(y)])
-        return self._unpacked(bit_products(self.me, rows, words, pairs_of(1), "product of bits")(), x.shape)
-
-    def truncate(self, x: Shared, g: int) -> Shared:
-        return truncate(self.me, x, g)
-
-    def widen(self, x: Shared) -> Shared:
-        return x if x.ring == self.ring else lift(self.me, x, self.ring)
-
-    def is_negative(self, x: Shared) -> Shared:
-        numbers, z = padded(x.size), None
-        if not self.me.deals:
-            z = np.zeros((2, numbers), np.uint64)
-            z[1, : x.size] = x.share.reshape(-1)
-        sign = signs_of_differences(self.me, z, np.array([0]), np.array([1]), numbers, self.ring.width)
-        return self._unpacked(sign, x.shape)
-
-    def select(self, bit: Shared, x: Shared, y: Shared) -> Shared:
-        me, numbers, both = self.me, -(-x.size // 64) * 64, None
-        if not me.deals:
-            both = np.zeros((2, numbers), np.uint64)
-            both[:, : x.size] = x.share.reshape(-1), y.share.reshape(-1)
-        product = select_words(me, self._packed(bit), both, np.array([0]), np.array([1]), numbers, self.ring.width)()
-        return x + me.shared(self.ring, product[0, : x.size].reshape(x.shape))
-
-    def to_words(self, bits: Shared) -> Shared:
-        words = words_of_bits(self.me, self._packed(bits), 1, -(-bits.size // 64) * 64, self.ring.width)
-        if self.me.deals:
-            return self.me.hollow(self.ring, bits.shape)
-        return self.me.shared(self.ring, words[0, : bits.size].reshape(bits.shape))
-
-    def to_bits(self, x: Shared, count: int) -> Shared:
-        """The sign of x 2^(w-1-i) is bit i of x."""
-        shifts = np.uint64(1) << np.arange(self.ring.width - 1, self.ring.width - 1 - count, -1, dtype=np.uint64)
-        return self.is_negative(x[None, :] * shifts[:, None])
-
-    def look_up(self, index: Shared, table: Bulk) -> Shared:
-        """XOR shares of the entry's bits, turned into words and added up."""
-        me, (m,), width = self.me, index.shape, self.ring.width
-        padded = np.zeros(1 << table_bits(len(table) - 1), np.uint64)
-        padded[: len(table)] = table
-        looked_up = open_places(me, index, len(table) - 1, lambda: padded)()
-        bits = me.hollow(BITS, (m, width))
-        if not me.deals:
-            found = looked_up[:, None] >> np.arange(width, dtype=np.uint64) & np.uint64(1)
-            bits = me.shared(BITS, found.astype(np.uint8))
-        return (self.to_words(bits) * (np.uint64(1) << np.arange(width, dtype=np.uint64))).sum(1)
-
-    def _packed(self, bits: Shared) -> Bulk:
-        """A row of bits, 64 a word; nothing at the dealer."""
-        if self.me.deals:
-            return np.empty((1, 0), np.uint64)
-        return pack_rows(bits.share.reshape(1, -1), -(-bits.size // 64))
-
-    def _unpacked(self, packed: Bulk | None, shape: tuple[int, ...]) -> Shared:
-        if packed is None or self.me.deals:
-            return self.me.hollow(BITS, shape)
-        return self.me.shared(BITS, unpack_rows(packed, int(np.prod(shape))).reshape(shape))
-
-    def bring_together(self, value: Secret, parts: Sequence[Part], what: str) -> list[Ints | None]:
-        opened = super().bring_together(value, parts, what)
-        if not isinstance(value, Binary):
-            return opened
-        places = np.arange(value.shape[-1])
-        return [None if one is None else (one << places).sum(axis=-1) for one in opened]
-
-    def export(self, value: Secret) -> dict[str, Bulk]:
-        """Words as they are; bits under their own name."""
-        held = shared(value)
-        return super().export(held) if held.ring != BITS else {"bits": held.share.astype(np.uint64)}
-
     # -- labels ------------------------------------------------------------------------------------------
 
-    def table(self, own: Ints | None, holding: Holding) -> OwnTable:
+    def table(self, own: Ints | None, holding: Holding, weights: Ints | None = None) -> OwnTable:
         number = self.me.streams.new_value()
         table = OwnTable((holding.n, holding.d), blocks_of(holding, self.me.world.p, self.problem.block_rows))
-        for block in table.blocks:
-            block.held["own"] = None if own is None else own[block.rows]
+        self.hand_out(table, own, weights)
         sums = self.on_blocks(enter_cells, table.blocks, number, holding)()
+        if self.problem.most_weight:
+            self.on_blocks(enter_weights, table.blocks)()
         table.own_sum = np.sum([np.zeros(holding.d, np.uint64), *sums], axis=0, dtype=np.uint64)
         return table
 
@@ -277,6 +205,19 @@ class OneTime(AdditiveWords):
     ) -> list[Shared]:
         return self.on_blocks(reach_cells, rows.blocks, labels.name, sampling, copies, self._mask(centers, weights))()
 
+    def weights_of(self, block: Resident) -> Shared:
+        if self.me.deals:
+            return self.me.hollow(self.ring, (len(block.rows),))
+        return self.me.shared(self.ring, block.held[WEIGHTS].share[: len(block.rows)])
+
+    def group_weights(self, rows: Table, sampling: Sampling) -> Shared | None:
+        if not self.problem.most_weight:
+            return None
+        return self.widen(self._by_group(add_cell_weights, rows, sampling))
+
+    def level(self, rows: Table, sampling: Sampling) -> Shared:
+        return self._by_group(level_cells, rows, sampling)
+
     def measure(self, rows: Table, center: Shared, sampling: Sampling, weights: Shared | None = None) -> Shared:
         return self._by_group(measure_cells, rows, sampling, self._mask(center, weights))
 
@@ -290,7 +231,8 @@ class OneTime(AdditiveWords):
         """Distances are modulo 2^v, cells modulo 2^64."""
         me, (count, _), v = self.me, groups.shape, Words(distance_width(sampling))
         found = self.on_blocks(spread_cells, rows.blocks, groups, sampling)()
-        near, cells = (count, sampling.size), (count, self.problem.columns, sampling.size)
+        columns = self.problem.columns + bool(self.problem.most_weight)
+        near, cells = (count, sampling.size), (count, columns, sampling.size)
         if me.deals:
             return concatenate([self.widen(me.hollow(v, near))[:, None], me.hollow(self.ring, cells)], 1)
         together = np.sum(found, axis=0, dtype=np.uint64).reshape(count, -1, sampling.size)
@@ -303,8 +245,8 @@ class OneTime(AdditiveWords):
         """[t] (k,) modulo 2^u, the last from the others and n."""
         held, k = labels_of(labels), self.problem.clusters
         counted = np.zeros((1, k), np.uint64)
-        for part in self._counted(held) if k > 1 else []:
-            counted[0, :-1] += part
+        for part in self._counted(held) if self.told else []:
+            counted[0, : self.told] += part
         return self._last_from_others(counted, np.array([held.table.shape[0]])).reshape(k)
 
     def _counted(self, held: Labels) -> list[Bulk]:
@@ -318,8 +260,8 @@ class OneTime(AdditiveWords):
         """Row kind by row kind, then set by set."""
         held, k = labels_of(labels), self.problem.clusters
         by_kind = np.zeros((sets.members.shape[1], k), np.uint64)
-        for part in self._of_labels(tally_cells, held, sets) if k > 1 else []:
-            by_kind[:, :-1] += part
+        for part in self._of_labels(tally_cells, held, sets) if self.told else []:
+            by_kind[:, : self.told] += part
         counts = self._last_from_others(sets.members.view(np.uint64) @ by_kind, sets.sizes)
         return self.widen(counts.reshape(counts.size))
 
@@ -328,8 +270,9 @@ class OneTime(AdditiveWords):
         me, u = self.me, Words(self.sum_width)
         if me.deals:
             return me.hollow(u, counted.shape)
-        public = sizes.view(np.uint64) if me.lead else np.zeros(len(sizes), np.uint64)
-        counted[:, -1] = public - counted[:, :-1].sum(axis=1, dtype=np.uint64)
+        if not self.problem.most_weight:
+            public = sizes.view(np.uint64) if me.lead else np.zeros(len(sizes), np.uint64)
+            counted[:, -1] = public - counted[:, :-1].sum(axis=1, dtype=np.uint64)
         return me.shared(u, u.reduce(counted))
 
     def sums(self, rows: Secret, labels: Secret) -> tuple[Shared, Shared]:
@@ -339,7 +282,7 @@ class OneTime(AdditiveWords):
     def _start_sums(self, table: OwnTable, labels: Labels) -> Callable[[], Shared]:
         """[T] (k, d) modulo 2^u, the last cluster's from the others and the sum of all rows."""
         k, u, d = self.problem.clusters, Words(self.sum_width), table.shape[1]
-        wait = self.on_blocks(sum_cells, table.blocks, labels.name, d) if k > 1 else (lambda: [])
+        wait = self.on_blocks(sum_cells, table.blocks, labels.name, d) if self.told else (lambda: [])
 
         def gather() -> Shared:
             parts = wait()
@@ -347,8 +290,9 @@ class OneTime(AdditiveWords):
                 return self.me.hollow(u, (k, d))
             total = np.zeros((k, d), np.uint64)
             for part in parts:
-                total[:-1] += part
-            total[-1] = table.own_sum - total[:-1].sum(axis=0, dtype=np.uint64)
+                total[: self.told] += part
+            if not self.problem.most_weight:
+                total[-1] = table.own_sum - total[:-1].sum(axis=0, dtype=np.uint64)
             return self.me.shared(u, u.reduce(total))
 
         return gather
@@ -363,9 +307,9 @@ class OneTime(AdditiveWords):
         return self._mean(lambda: sums, counts, old)
 
     def _mean(self, sums: Callable[[], Shared], counts: Shared, old: Shared) -> Shared:
-        rows, g = self.problem.rows, self.problem.reciprocal_bits
-        look_up = open_places(self.me, counts, rows, lambda: reciprocal_table(rows, g))
-        mask_centers(self.me, old)
+        mass, g = self.problem.mass, self.problem.reciprocal_bits
+        mask_centers(self.me, old)  # one that has none yet opens it before the places are under way
+        look_up = open_places(self.me, counts, mass, lambda: reciprocal_table(mass, g))
         looked_up = look_up()
         return self.truncate(mean_times_power(self.me, sums(), looked_up, old, g), g)
 

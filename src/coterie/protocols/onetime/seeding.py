@@ -17,7 +17,15 @@ from coterie.protocols.onetime.centers import CenterMask
 from coterie.protocols.onetime.kernels import spread
 from coterie.protocols.onetime.labelling import compared_width, select_words
 from coterie.protocols.onetime.sign import signs_of_differences
-from coterie.protocols.onetime.table import NOTHING, Block, block_scores, data_masks, enter_masked
+from coterie.protocols.onetime.table import (
+    NOTHING,
+    WEIGHTS,
+    Block,
+    RowWeights,
+    block_scores,
+    data_masks,
+    enter_masked,
+)
 from coterie.protocols.sampling import Sampling
 from coterie.randomness.material import Elements, Material, Packed, Unpacked, declared
 from coterie.ring import Bulk, Words
@@ -28,9 +36,11 @@ if TYPE_CHECKING:
     from coterie.protocols.onetime.family import OneTime
 
 __all__ = [
+    "add_cell_weights",
     "consider_cells",
     "distance_width",
     "keep_cells",
+    "level_cells",
     "measure_cells",
     "reach_cells",
     "spread_cells",
@@ -40,14 +50,49 @@ __all__ = [
 
 def distance_width(sampling: Sampling) -> int:
     """v: bits that hold the distances of a group, added up, and two more; whole bytes."""
-    return min(64, -(-(sampling.bits + sampling.size.bit_length() + 1) // 8) * 8)
+    return min(64, -(-(sampling.pull_bits + sampling.size.bit_length() + 1) // 8) * 8)
 
 
 @block_step
 def measure_cells(family: OneTime, block: Block, sampling: Sampling, mask: CenterMask) -> Shared:
     """D, the distances to the first centre; their sums by group (1, groups of this block)."""
     block.held["nearest"] = _distances(family, block, mask, distance_width(sampling))
-    return _by_group(family, block, block.held["nearest"], sampling)
+    return _by_group(family, block, _pull(family, block, sampling), sampling)
+
+
+def _pull(family: OneTime, block: Block, sampling: Sampling) -> Bulk:
+    """D, times the weights of rows: what these are drawn by (1, numbers); kept."""
+    block.held["pull"] = pull = _times_weights(family, block, block.held.get("nearest", NOTHING), 1, sampling)
+    return pull
+
+
+def _times_weights(family: OneTime, block: Block, values: Bulk, count: int, sampling: Sampling) -> Bulk:
+    """[values] (count, numbers) modulo 2^v, times the weights of rows. One round; nothing, where rows have none."""
+    if WEIGHTS not in block.held:
+        return values
+    me, ring, shape = family.me, Words(distance_width(sampling)), (count, block.numbers)
+    if me.deals:
+        family.product(me.hollow(ring, shape), me.hollow(ring, shape))
+        return np.empty((count, 0), np.uint64)
+    weights = np.broadcast_to(ring.reduce(block.held[WEIGHTS].share), shape)
+    return family.product(me.shared(ring, weights), me.shared(ring, ring.reduce(values))).share
+
+
+@block_step
+def add_cell_weights(family: OneTime, block: Block, sampling: Sampling) -> Shared:
+    """[sum of weights] by group (1, groups of this block)."""
+    weights = np.empty((1, 0), np.uint64) if family.me.deals else block.held[WEIGHTS].share[None]
+    return _by_group(family, block, weights, sampling)
+
+
+@block_step
+def level_cells(family: OneTime, block: Block, sampling: Sampling) -> Shared:
+    """All distances alike, for a first draw by weights alone."""
+    pull = np.empty((1, 0), np.uint64)
+    if not family.me.deals:
+        pull = block.held[WEIGHTS].share[None] * np.uint64(1 << sampling.bits - 1)
+    block.held["pull"] = pull
+    return _by_group(family, block, pull, sampling)
 
 
 @block_step
@@ -64,7 +109,7 @@ def consider_cells(family: OneTime, block: Block, sampling: Sampling, mask: Cent
     closer = signs_of_differences(me, nodes, first, others, block.numbers, compared_width(sampling.bits))
     block.held["gained"] = gained = select_words(me, closer, nodes, first, others, block.numbers, v)()
     left = distances if me.deals else block.held["nearest"] + gained
-    return _by_group(family, block, left, sampling)
+    return _by_group(family, block, _times_weights(family, block, left, count, sampling), sampling)
 
 
 def _distances(family: OneTime, block: Block, mask: CenterMask, width: int) -> Bulk:
@@ -136,6 +181,7 @@ def keep_cells(family: OneTime, block: Block, best: Shared, sampling: Sampling) 
     dealt = me.deal(keep_material(count, block.numbers, v))
     if me.deals:
         dealt.bind(lambda: {"VM": dealt.mask("V") @ dealt.mask("M")})()
+        _pull(family, block, sampling)
         return
     masks, gained = (dealt.mask("V"), dealt.mask("M")), block.held["gained"]
     modulo = np.uint64(2**v - 1)
@@ -143,6 +189,7 @@ def keep_cells(family: OneTime, block: Block, best: Shared, sampling: Sampling) 
     receive_gained = start_opening(me, dealt.masked("M", (gained - masks[1]) & modulo))
     hot, opened = receive_hot(), receive_gained()
     block.held["nearest"] = block.held["nearest"] + (hot @ gained + masks[0] @ opened + dealt.bound("VM"))
+    _pull(family, block, sampling)
 
 
 @declared
@@ -165,9 +212,12 @@ def block_spread(
     2. Open F = e - V and G = D - M (both uniform).
     3. Row by row, e x = F x + [V] E + [V A]; and e D = F [D] + [V] G + [V M].
 
-    D is a share modulo 2^v, and what comes of it is reduced so, too; one-hot words and cells are modulo 2^w.
+    D is a share modulo 2^v, and what comes of it is reduced so, too; one-hot words and cells are modulo 2^w. Where rows
+    have weights, D is times these, and they come along as one more column, under their own lasting mask.
     """
     count, numbers, size, ring = hot.shape[0], block.numbers, sampling.size, Words(wide)
+    weights: RowWeights | None = block.held.get(WEIGHTS)
+    columns += weights is not None
     _, at = np.unique(block.rows // size, return_inverse=True)
     places = (block.rows % size).astype(np.int64)
     dealt = me.deal(spread_material(count, hot.shape[1], columns, numbers, size, width, wide))
@@ -175,21 +225,26 @@ def block_spread(
 
         def deal() -> dict[str, Bulk]:
             product = np.zeros((count, columns + 1, size), np.uint64)
-            masks = np.concatenate([dealt.mask("M")[None], data_masks(me, block)])
+            lasting = [] if weights is None else [weights.mask[None]]
+            masks = np.concatenate([dealt.mask("M")[None], data_masks(me, block), *lasting])
             spread(dealt.mask("V"), masks, at, places, product)
             return {"VA": product}
 
         dealt.bind(deal)()
         return NOTHING
     v, m = dealt.mask("V"), dealt.mask("M")
-    nearest, modulo = block.held["nearest"][0], np.uint64(2**width - 1)
+    nearest, modulo = block.held["pull"][0], np.uint64(2**width - 1)
     receive_hot = start_opening(me, dealt.masked("V", ring.sub(hot.share, v)))
     receive_near = start_opening(me, dealt.masked("M", (nearest - m) & modulo))
     f, g = receive_hot(), receive_near()
     out = dealt.bound("VA")
-    own = block.held["x"]
-    spread(f, np.concatenate([nearest[None], own]) if own.size else nearest[None], at, places, out)
-    spread(v, np.concatenate([g[None], block.held["e"]]), at, places, out)
+    own, opened = block.held["x"], [g[None], block.held["e"]]
+    held = [nearest[None], own] if own.size else [nearest[None]]
+    if weights is not None:
+        held = [nearest[None], own if own.size else np.zeros_like(block.held["e"]), weights.share[None]]
+        opened.append(weights.less_mask[None])
+    spread(f, np.concatenate(held), at, places, out)
+    spread(v, np.concatenate(opened), at, places, out)
     out[:, 0] &= modulo
     return ring.reduce(out)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NOTHING",
+    "WEIGHTS",
     "Block",
     "Hot",
+    "RowWeights",
     "block_scores",
     "block_sums",
     "block_words",
@@ -35,13 +37,26 @@ __all__ = [
     "data_masks",
     "enter_cells",
     "enter_masked",
+    "enter_weights",
     "parts_of",
     "sum_width",
     "words_of_bits",
 ]
 
 NOTHING = np.empty((0, 0), np.uint64)
+WEIGHTS = "weights"
 MINUS_TWO = np.uint64(2**64 - 2)
+
+
+class RowWeights(NamedTuple):
+    """Of a block's rows (numbers,): this party's share, what is open of them less their mask, and its share of the
+    mask; at the helper, the mask alone. `dealt`: the helper gives the weights, so that they are a mask by themselves
+    and nothing needs to be opened of them."""
+
+    share: Bulk
+    less_mask: Bulk
+    mask: Bulk
+    dealt: bool = False
 
 
 class Block(Resident):
@@ -216,16 +231,88 @@ def words_of_bits(me: Party, packed: Bulk, rows: int, numbers: int, width: int) 
 
 
 def block_words(me: Party, hot: Bulk, block: Block, clusters: int, width: int) -> Bulk:
-    """[H] (k - 1, numbers): all clusters but the last, which follows from them. Padding rows count nothing."""
+    """[H] (k - 1, numbers): all clusters but the last, which follows from them; or of weighted rows [a H] (k, numbers).
+    Padding rows count nothing."""
+    if WEIGHTS in block.held:
+        return weighed_words(me, hot, block, clusters, width)
     out = words_of_bits(me, hot[: clusters - 1], clusters - 1, block.numbers, width)
     out[:, len(block.rows) :] = 0
     return out
 
 
+@declared
+def weights_material(numbers: int) -> Material:
+    return Material("row weights", {"alpha": Elements(Words(64), numbers)})
+
+
+@block_step
+def enter_weights(family: OneTime, block: Block) -> None:
+    """[a] (numbers,), the weights of a block's rows, and the mask that they have for life: E = a - alpha is open among
+    the data parties. One round; none where the helper gives the weights, who takes them for alpha."""
+    me, own = family.me, block.held.pop("own weights")
+    if own is not None:
+        own = np.concatenate([own, np.zeros(block.numbers - len(own), np.int64)])
+    if family.problem.weigher == "dealer":
+        block.held[WEIGHTS] = _weights_of_dealer(family, block.numbers, own)
+        return
+    weights = family.enter(own, (block.numbers,))
+    dealt = me.deal(weights_material(block.numbers))
+    if me.deals:
+        dealt.bind(dict)()
+        block.held[WEIGHTS] = RowWeights(NOTHING, NOTHING, dealt.mask("alpha"))
+        return
+    alpha = dealt.mask("alpha")
+    opened = start_opening(me, dealt.masked("alpha", weights.share - alpha))()
+    block.held[WEIGHTS] = RowWeights(weights.share, opened, alpha)
+
+
+def _weights_of_dealer(family: OneTime, numbers: int, own: Ints | None) -> RowWeights:
+    share = family.enter_dealt(own, (numbers,))
+    if not family.me.deals:
+        return RowWeights(share.share, np.zeros(numbers, np.uint64), share.share, True)
+    mask = np.zeros(numbers, np.uint64) if own is None else own.view(np.uint64)
+    return RowWeights(NOTHING, NOTHING, mask, True)
+
+
+@declared
+def weighed_words_material(rows: int, numbers: int, width: int, dealt: bool) -> Material:
+    """Masks of bits, the same times the mask of the rows' weights and, unless the weights are dealt, as words."""
+    words = Packed(rows, numbers, width=width)
+    bound = {"rho alpha": words} if dealt else {"rho words": words, "rho alpha": words}
+    return Material("weighed bits", {"rho": Bits(rows, numbers // 64)}, bound)
+
+
+@metered("BitsToWords")
+def weighed_words(me: Party, packed: Bulk, block: Block, rows: int, width: int) -> Bulk:
+    """[a b] (rows, numbers) over Z_2^width from <b>, 64 a word, and the weights of the block's rows. One round.
+
+    1. Dealt: <rho> uniform, [rho] and [rho alpha] as words.
+    2. Open D = b XOR rho. Then a b = D a + (1 - 2 D) a rho, and a rho = E rho + alpha rho. Where the weights are dealt,
+       E = 0, and [rho] is not needed.
+    """
+    numbers, weights = block.numbers, block.held[WEIGHTS]
+    dealt = me.deal(weighed_words_material(rows, numbers, width, weights.dealt))
+    if me.deals:
+
+        def deal() -> dict[str, Bulk]:
+            rho = unpack_rows(dealt.mask("rho"), numbers).astype(np.uint64)
+            return {"rho alpha": rho * weights.mask} | ({} if weights.dealt else {"rho words": rho})
+
+        dealt.bind(deal)()
+        return np.empty((rows, 0), np.uint64)
+    rho = dealt.mask("rho")
+    opened = unpack_rows(start_opening(me, dealt.masked("rho", packed ^ rho))(), numbers).astype(np.uint64)
+    masked = dealt.bound("rho alpha")
+    if not weights.dealt:
+        masked = masked + weights.less_mask * dealt.bound("rho words")
+    out: Bulk = opened * weights.share + (np.uint64(1) - np.uint64(2) * opened) * masked
+    return out & np.uint64((1 << width) - 1)
+
+
 def sum_width(problem: Problem) -> int:
     """u: bits that hold the sum of a column over all rows, its sign, and one more; and a place in the table of
     reciprocals."""
-    rows = problem.rows
+    rows = problem.mass
     return max(rows.bit_length() + max(problem.half).bit_length() + 2, table_bits(rows))
 
 
@@ -236,14 +323,15 @@ def sums_material(rows: int, d: int, numbers: int, width: int, holders: Sequence
 
 
 @metered("Sums")
-def block_sums(me: Party, block: Block, h: Bulk, columns: int, clusters: int, width: int) -> Bulk:
-    """[T] (k - 1, d) over Z_2^width, the sums of a block's rows by cluster, from [H] (k - 1, numbers). One round.
+def block_sums(me: Party, block: Block, h: Bulk, columns: int, width: int) -> Bulk:
+    """[T] (k - 1, d) over Z_2^width, the sums of a block's rows by cluster, from [H] (k - 1, numbers); of weighted rows
+    (k, d). One round.
 
     1. Dealt: [U] uniform, [U^T A].
     2. H - U, opened to the parties that hold cells of these rows, and to nobody else.
     3. They compute (H - U)^T X in the clear; everybody adds [U]^T E + [U^T A].
     """
-    rows, d = clusters - 1, columns
+    rows, d = len(h), columns
     dealt = me.deal(sums_material(rows, d, block.numbers, width, block.holders))
     if me.deals:
 

@@ -113,7 +113,10 @@ class Plaintext(Family):
     def seed(self, rows: Table, first: int, numbers: Ints, weights: Shared | None = None) -> tuple[Shared, Shared]:
         table = np.concatenate([whole(block.held["rows"]) for block in rows.blocks])
         given = None if weights is None else whole(weights)[0]
-        chosen = plus_plus(Sampling.of(self.problem), table, first, numbers, given)
+        each = None
+        if self.problem.most_weight:
+            each = np.concatenate([whole(block.held["weights"]) for block in rows.blocks])
+        chosen = plus_plus(Sampling.of(self.problem), table, first, numbers, given, each)
         return in_the_clear(table[chosen], self.ring), in_the_clear(np.array(chosen), self.ring)
 
     def arg_min_of(self, values: Shared) -> Shared:

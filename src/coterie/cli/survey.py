@@ -1,0 +1,82 @@
+"""`coterie survey`: a participant's part in a survey of columns, before a study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import typer
+
+from coterie.cli.console import Console
+from coterie.cli.options import (
+    AuditLog,
+    Data,
+    Decimal,
+    Delimiter,
+    Encoding,
+    Key,
+    Listen,
+    Out,
+    Patience,
+    PolicyFile,
+    Query,
+    Stall,
+    StudyFile,
+    TableName,
+    Wait,
+)
+from coterie.cli.run import check_orders
+
+__all__ = ["survey"]
+
+RESULTS = Path("survey")
+
+
+def survey(
+    context: typer.Context,
+    study: StudyFile,
+    key: Key,
+    data: Data = None,
+    table: TableName = None,
+    query: Query = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = ".",
+    encoding: Encoding = "utf-8",
+    out: Out = RESULTS,
+    policy: PolicyFile = None,
+    audit: AuditLog = None,
+    listen: Listen = None,
+    wait: Wait = 3600.0,
+    timeout: Patience = 10.0,
+    stall: Stall = None,
+) -> None:
+    """Look at columns together before a study: missing values, means and quantiles, on a public grid.
+
+    The study is made by `coterie study create --survey`. The same command everywhere, without --data where no data is
+    owned. Values may be missing and lie outside of the bounds. A survey that was stopped begins anew.
+    """
+    from coterie.cli.progress import Progress
+    from coterie.data.csv_file import CsvFormat
+    from coterie.study.prepare import Orders
+    from coterie.study.survey import run_survey
+
+    console: Console = context.obj
+    orders = check_orders(
+        Orders(
+            study, key, data, table, query, out, policy, audit,
+            listen=listen, wait=wait, patience=timeout, stall=stall, csv=CsvFormat(delimiter, decimal, encoding),
+        )
+    )  # fmt: skip
+    with Progress(console) as voice:
+        where = run_survey(orders, voice)
+    suggestion = _suggestion(where / "survey.json")
+    if suggestion:
+        console.say(f"for coterie study create: {suggestion}", "suggestion", options=suggestion)
+    console.say(f"done: what was found is in {where}", "done", out=str(where))
+
+
+def _suggestion(path: Path) -> str:
+    """What the survey suggests for a study; nothing at one who owns no data."""
+    if not path.exists():
+        return ""
+    return str(msgspec.json.decode(path.read_bytes())["suggestion"])
