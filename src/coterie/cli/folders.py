@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from coterie.errors import InputError
+from coterie.typed import from_json
 
 __all__ = ["check_folder", "write_mark"]
 
@@ -31,7 +32,7 @@ def write_mark(path: Path, maker: str, fields: dict[str, Any]) -> None:
 
 def _written(folder: Path, mark: str, maker: str) -> set[str]:
     try:
-        manifest = msgspec.json.decode((folder / mark).read_bytes())
+        manifest = from_json((folder / mark).read_bytes(), dict[str, Any])
         return {mark, *manifest["files"]} if manifest["made_by"] == maker else set()
     except (OSError, ValueError, KeyError, TypeError):
         return set()

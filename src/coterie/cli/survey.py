@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-import msgspec
 import typer
 
 from coterie.cli.console import Console
@@ -26,6 +26,7 @@ from coterie.cli.options import (
     Wait,
 )
 from coterie.cli.run import check_orders
+from coterie.typed import from_json
 
 __all__ = ["survey"]
 
@@ -79,4 +80,4 @@ def _suggestion(path: Path) -> str:
     """What the survey suggests for a study; nothing at one who owns no data."""
     if not path.exists():
         return ""
-    return str(msgspec.json.decode(path.read_bytes())["suggestion"])
+    return str(from_json(path.read_bytes(), dict[str, Any])["suggestion"])

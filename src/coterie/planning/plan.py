@@ -9,6 +9,7 @@ from coterie.errors import InputError
 from coterie.planning.forecasts import forecast
 from coterie.protocols import FAMILIES
 from coterie.transport.links import LINKS, Link
+from coterie.typed import convert
 
 __all__ = ["Plan", "check_plan", "planned"]
 
@@ -33,7 +34,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def check_plan(wanted: object) -> Plan:
     """The plan that "auto", or a dict such as {"block_rows": 4096}, asks for."""
     try:
-        plan = Plan() if wanted == "auto" else wanted if isinstance(wanted, Plan) else msgspec.convert(wanted, Plan)
+        plan = Plan() if wanted == "auto" else wanted if isinstance(wanted, Plan) else convert(wanted, Plan)
     except msgspec.ValidationError as error:
         raise InputError(f'plan must be "auto" or a dict such as {{"block_rows": 4096}}: {error}') from error
     if plan.block_rows is not None and plan.block_rows < 1:

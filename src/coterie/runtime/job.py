@@ -19,6 +19,7 @@ from coterie.protocols.interface import Ints
 from coterie.ring import Bulk
 from coterie.sharing import Disclosure, Party, Shared
 from coterie.transport import Traffic
+from coterie.typed import convert, from_msgpack
 
 __all__ = ["Job", "Kept", "Report", "do", "read_package", "write_package"]
 
@@ -136,7 +137,7 @@ def read_package(stream: IO[bytes]) -> tuple[dict[str, Any], dict[str, NDArray[A
     length = stream.read(8)
     if len(length) < 8:
         return None
-    header = msgspec.msgpack.decode(stream.read(int.from_bytes(length, "little")), type=_Header)
+    header = from_msgpack(stream.read(int.from_bytes(length, "little")), _Header)
     arrays = {}
     for name, kind, shape in header.arrays:
         dtype = np.dtype(kind)
@@ -158,7 +159,7 @@ def read_job(stream: IO[bytes]) -> Job | None:
     fields, arrays = package
     kept = _kept_in(arrays)
     return Job(
-        msgspec.convert(fields["task"], Task, strict=False),
+        convert(fields["task"], Task, strict=False),
         predicting=fields["predicting"],
         kept_centers=kept.get("centers"),
         kept_weights=kept.get("weights"),
@@ -213,8 +214,8 @@ def report_of(fields: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Report
         chosen=fields["chosen"],
         k_measures={int(k): measure for k, measure in fields["k_measures"].items()},
         start_rows=fields["start_rows"],
-        disclosures=[msgspec.convert(entry, Disclosure, strict=False) for entry in fields["disclosures"]],
-        traffic=msgspec.convert(fields["traffic"], Traffic),
+        disclosures=[convert(entry, Disclosure, strict=False) for entry in fields["disclosures"]],
+        traffic=convert(fields["traffic"], Traffic),
     )
     for name in ARRAYS:
         setattr(outcome, name, arrays.get(name))

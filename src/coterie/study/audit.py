@@ -26,6 +26,7 @@ from coterie.sharing import Disclosure
 from coterie.study.files import canonical
 from coterie.study.identity import Identity, name_of, public_key, sign, signed_by
 from coterie.transport.certificates import Credentials, fingerprint
+from coterie.typed import convert, from_json
 
 __all__ = ["Audit", "Head", "Log", "check_against", "check_head", "verify_audit"]
 
@@ -190,7 +191,7 @@ def _number_and_hash(line: bytes, path: Path) -> tuple[int, str]:
 
 def _entry(line: bytes, path: Path, number: int | None) -> dict[str, Any]:
     try:
-        return msgspec.json.decode(line, type=dict[str, Any])
+        return from_json(line, dict[str, Any])
     except (ValueError, RecursionError):
         where = "the last line" if number is None else f"line {number}"
         raise StudyError(f"{path}, {where}, is not an entry of a log") from None
@@ -198,7 +199,7 @@ def _entry(line: bytes, path: Path, number: int | None) -> dict[str, Any]:
 
 def _opening(entry: dict[str, Any], path: Path, number: int) -> Disclosure:
     try:
-        return msgspec.convert({name: entry[name] for name in Disclosure.__struct_fields__}, Disclosure)
+        return convert({name: entry[name] for name in Disclosure.__struct_fields__}, Disclosure)
     except (KeyError, msgspec.ValidationError):
         raise StudyError(f"{path}, line {number}: the opening was changed after it was written") from None
 
@@ -299,7 +300,7 @@ def check_head(head: Head | None, one: Identity) -> Head:
 
 def _heads(entry: dict[str, Any], where: str) -> list[Head]:
     try:
-        return list(msgspec.convert(entry.get("heads", {}), dict[str, Head]).values())
+        return list(convert(entry.get("heads", {}), dict[str, Head]).values())
     except msgspec.ValidationError:
         raise StudyError(f"{where}: the heads that are recorded there make no sense") from None
 

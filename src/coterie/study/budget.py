@@ -29,6 +29,7 @@ from coterie.study.greetings import Greeting
 from coterie.study.handshake import Greeted
 from coterie.study.identity import derived_key
 from coterie.study.prepare import Ready
+from coterie.typed import convert
 
 __all__ = ["Budget", "commitment"]
 
@@ -214,7 +215,7 @@ class Budget:
         if set(log.signers) - {self.ready.me.fingerprint}:
             raise StudyError(f"{path} is not the ledger of {self.ready.me.name}: it is signed by somebody else, too")
         try:
-            found = [msgspec.convert(entry, Counted) for entry in log.entries if entry.get("event") == "counted"]
+            found = [convert(entry, Counted) for entry in log.entries if entry.get("event") == "counted"]
         except msgspec.ValidationError as error:
             raise StudyError(f"{path} is not a ledger of runs: {error}") from None
         return [one for one in found if one.study_hash == self.ready.hash]

@@ -25,6 +25,7 @@ from coterie.errors import StudyError
 from coterie.runtime.job import read_package, write_package
 from coterie.study.files import write_file
 from coterie.study.matched import Matching
+from coterie.typed import convert
 
 __all__ = ["FILE", "KEPT", "Checkpoints", "Kept", "Mark", "mark_of", "newest_common"]
 
@@ -127,7 +128,7 @@ class Checkpoints:
                 "with --restart"
             )
         fields, arrays = package
-        layout = msgspec.convert(fields["layout"], Layout, strict=False)
+        layout = convert(fields["layout"], Layout, strict=False)
         return Matching(layout, **{name: arrays.get(name) for name in MATCHED})
 
     def _remove_matchings(self) -> None:

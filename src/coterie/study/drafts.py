@@ -19,10 +19,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from coterie.errors import InputError
 from coterie.study.files import sync_folder
+from coterie.typed import convert, from_json
 
 __all__ = ["folder_for", "is_empty", "remove_left_over", "try_place"]
 
@@ -154,8 +153,8 @@ def _is_left_over(draft: Path) -> bool:
 def _remove_moved(draft: Path, path: Path) -> None:
     """Files that were moved out of a draft, as its manifest knows them; those of other content stay."""
     try:
-        manifest = msgspec.json.decode((draft / SHOWN / LAST).read_bytes(), type=dict[str, Any])
-        files = msgspec.convert(manifest.get("files"), dict[str, str])
+        manifest = from_json((draft / SHOWN / LAST).read_bytes(), dict[str, Any])
+        files = convert(manifest.get("files"), dict[str, str])
     except (OSError, ValueError, RecursionError):  # nothing was moved before there was a manifest
         return
     for name, digest in files.items():

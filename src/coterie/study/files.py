@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from coterie.errors import CoterieError, InputError, StudyError
+from coterie.typed import convert
 
 __all__ = ["check_name", "decode_toml", "read_text", "sync_folder", "write_file"]
 
@@ -38,7 +39,7 @@ def read_text(path: Path, what: str, error: type[CoterieError] = StudyError) -> 
 def decode_toml(text: str, kind: type[T], path: Path, what: str, error: type[CoterieError] = StudyError) -> T:
     """A typed value from TOML; what is wrong is said with the place where it stands."""
     try:
-        return msgspec.convert(tomllib.loads(text), kind)
+        return convert(tomllib.loads(text), kind)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, RecursionError) as problem:
         raise error(f"{path} is not {what}: {problem}") from None
 

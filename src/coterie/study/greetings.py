@@ -15,6 +15,7 @@ from coterie.study.agreement import Study, section_hashes
 from coterie.study.audit import Head
 from coterie.study.checkpoint import Mark
 from coterie.study.policy import MOST_LEAST
+from coterie.typed import from_msgpack
 
 __all__ = [
     "MOST_EPOCH",
@@ -99,7 +100,7 @@ def compare_cards(study: Study, theirs: Card, name: str) -> None:
 def read_letter(raw: bytes, kind: type[T], name: str, what: str) -> T:
     """What another participant says, if it can be read and makes sense."""
     try:
-        return msgspec.msgpack.decode(raw, type=kind)
+        return from_msgpack(raw, kind)
     except (ValueError, RecursionError):  # ValueError: msgspec's, or text that is not UTF-8
         raise FrameError(f"{name} sent a {what} that makes no sense", name) from None
 

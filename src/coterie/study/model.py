@@ -21,6 +21,7 @@ from coterie.study.handshake import Agreed
 from coterie.study.home import encode_study, home_encoding, standardised_at_home, study_stays_inside
 from coterie.study.policy import MOST_LEAST
 from coterie.study.prepare import Known, Ready
+from coterie.typed import from_json
 
 __all__ = ["Model", "kept_share", "load_model", "make_model"]
 
@@ -62,7 +63,7 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def load_model(path: Path, known: Known) -> Model:
     """A participant's own model of this study; what it says twice, and what the study says as well, must agree."""
     try:
-        model = msgspec.json.decode(read_text(path, "the model"), type=Model)
+        model = from_json(read_text(path, "the model"), Model)
     except (msgspec.DecodeError, RecursionError) as error:
         raise StudyError(f"{path} is not a model: {error}") from None
     if model.study_hash != known.hash:

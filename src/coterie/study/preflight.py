@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import msgspec
-
 from coterie.clustering.rules import strictest
 from coterie.data.decimals import find_coarse_step
 from coterie.errors import CoterieError, PeerUnreachable, StudyError
@@ -16,6 +14,7 @@ from coterie.study.prepare import Orders, Ready, prepare
 from coterie.study.run import check_budget
 from coterie.study.session import meeting_of, same_participants
 from coterie.transport.visits import probe
+from coterie.typed import from_msgpack
 
 __all__ = ["Finding", "preflight"]
 
@@ -126,7 +125,7 @@ def _ask(orders: Orders, ready: Ready, other: int) -> Finding:
     try:
         with same_participants():
             raw = probe(ready.world, ready.rank, other, ready.credentials, peer, 5.0, orders.patience)
-        card = msgspec.msgpack.decode(raw, type=Card)
+        card = from_msgpack(raw, Card)
         compare_cards(ready.study, card, name)
     except PeerUnreachable as error:
         return Finding(

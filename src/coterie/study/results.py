@@ -28,6 +28,7 @@ from coterie.study.handshake import Agreed
 from coterie.study.home import home_encoding, standardised_at_home
 from coterie.study.model import make_model
 from coterie.study.prepare import Ready
+from coterie.typed import from_json
 
 __all__ = ["Spent", "check_out", "write_manifest", "write_own_labels", "write_results"]
 
@@ -76,7 +77,7 @@ def check_out(out: Path, hash_: str, purpose: str) -> None:
 def _finished(folder: Path) -> tuple[object, object]:
     """Of which study and purpose finished results are."""
     try:
-        manifest = msgspec.json.decode((folder / "manifest.json").read_bytes(), type=dict[str, Any])
+        manifest = from_json((folder / "manifest.json").read_bytes(), dict[str, Any])
     except (OSError, ValueError, RecursionError):
         return None, None
     return manifest.get("study_hash"), manifest.get("purpose")

@@ -20,6 +20,7 @@ from coterie.study.seating import seat_everybody
 from coterie.study.statement import state_disclosures
 from coterie.study.survey_terms import SAID_OF_SURVEYS
 from coterie.study.validity import check_study
+from coterie.typed import convert
 
 __all__ = ["create_study", "load_study", "write_study"]
 
@@ -101,7 +102,7 @@ def create_study(
     else:
         raise InputError("say how many clusters with --clusters, or that this is a survey with --survey")
     try:
-        made = msgspec.convert(
+        made = convert(
             {
                 "study": {"name": name, "created": created, "made_with": f"coterie {__version__}"},
                 **todo,
