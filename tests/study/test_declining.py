@@ -54,11 +54,11 @@ def test_refused_data_or_policy_is_told(ready, told, act):
 
 
 def test_what_is_nobody_elses_business_is_not_told(ready, told):
-    """A slip at the keyboard is put right at the keyboard; and before signatures hold there is nobody to tell."""
+    """A slip at the keyboard is put right at the keyboard; and before one has signed there is nobody to tell."""
     refused(run_study, ready.orders("alice", data=None), InputError)
     refused(run_study, ready.orders("helper", data="data.csv"), InputError)
     refused(run_study, ready.orders("alice", out=ready.key("alice")), InputError)
-    ready.at("alice", "study.bob.sig.toml").unlink()
+    ready.at("alice", "study.alice.sig.toml").unlink()
     refused(run_study, ready.orders("alice"), StudyError)
     assert told == []
 

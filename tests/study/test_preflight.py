@@ -22,7 +22,7 @@ from coterie.errors import (
     StudyError,
     TransportError,
 )
-from coterie.study import greetings, session
+from coterie.study import greetings, papers
 from coterie.study.agreement import study_hash
 from coterie.study.greetings import Card
 from coterie.study.preflight import preflight
@@ -220,10 +220,10 @@ def test_somebody_who_talks_another_language(agreed):
 
 
 def test_a_clock_that_is_off(agreed, monkeypatch):
-    def card_of(study):
+    def card_of(study, shown):
         return msgspec.msgpack.encode(Card(greetings.__version__, greetings.section_hashes(study), time.time() + 3600))
 
-    monkeypatch.setattr(session, "card_of", card_of)
+    monkeypatch.setattr(papers, "card_of", card_of)
     with up(agreed, "bob"):
         found, error = looked(agreed)
     assert error is None
@@ -242,10 +242,10 @@ def test_a_peer_that_has_waited_for_long_has_a_good_clock_all_the_same(agreed, m
 
 
 def test_another_version(agreed, monkeypatch):
-    def card_of(study):
+    def card_of(study, shown):
         return msgspec.msgpack.encode(Card("9.9", greetings.section_hashes(study), time.time()))
 
-    monkeypatch.setattr(session, "card_of", card_of)
+    monkeypatch.setattr(papers, "card_of", card_of)
     with up(agreed, "bob"):
         found, error = looked(agreed)
     assert found["bob"].fine is False
@@ -255,7 +255,7 @@ def test_another_version(agreed, monkeypatch):
 
 @pytest.mark.parametrize("card", [b"", b"\xff\xff", b"\x83" + b"\xa7version\xa1\xff" * 3])
 def test_a_card_that_cannot_be_read(agreed, monkeypatch, card):
-    monkeypatch.setattr(session, "card_of", lambda study: card)
+    monkeypatch.setattr(papers, "card_of", lambda study, shown: card)
     with up(agreed, "bob"):
         found, error = looked(agreed)
     assert found["bob"].fine is False

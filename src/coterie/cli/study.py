@@ -177,8 +177,8 @@ def _write(console: Console, path: Path, study: Study) -> None:
     write_study(path, study)
     console.say(
         f"{path} is written, hash {study_hash(study)}.\nNow send it to {', '.join(study.names)}; each reads it "
-        f"(coterie study explain {path}), signs it (coterie study sign {path} --key NAME.key) and sends the "
-        "signature to all.",
+        f"(coterie study explain {path}), signs it (coterie study sign {path} --key NAME.key). "
+        "Signatures are fetched when you meet (coterie preflight, coterie run).",
         "study",
         path=str(path),
         hash=study_hash(study),
@@ -240,11 +240,36 @@ def sign(
         console.say(ending, "ending")
     path = sign_study(study, text)
     console.say(
-        "\n".join(["participants:", *show_participants(loaded), f"signed: send {path} to all other participants"]),
+        "\n".join(
+            ["participants:", *show_participants(loaded), f"signed: {path}; the others fetch it in preflight and run"]
+        ),
         "signed",
         path=str(path),
         name=loaded.at_rank(rank).name,
         participants=list_participants(loaded),
+    )
+
+
+@app.command("withdraw")
+def withdraw(
+    context: typer.Context,
+    study: File,
+    key: Annotated[Path, typer.Option("--key", help="Your private key.")],
+    passphrase_fd: PassphraseFd = None,
+) -> None:
+    """Take your signature back, for good: writes STUDY.NAME.withdrawn.toml, and tells the others who are up. Whoever
+    has seen it does not run the study any more."""
+    from coterie.study.withdrawing import withdraw_and_tell
+
+    console: Console = context.obj
+    made, path = withdraw_and_tell(study, load_key(key, passphrase_for(key, passphrase_fd)))
+    console.say(
+        f"{made.name} withdrew on {printable(made.withdrawn)}: {path}. Others who are up now have been told; the rest "
+        "hear of it from you or from them at the next preflight or run, or if you send them this file. It is final",
+        "withdrawn",
+        name=made.name,
+        withdrawn=made.withdrawn,
+        path=str(path),
     )
 
 

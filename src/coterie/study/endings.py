@@ -20,12 +20,14 @@ from coterie.errors import (
 )
 from coterie.study.audit import Audit
 from coterie.study.dumps import undumpable
+from coterie.study.papers import pack_withdrawal
 from coterie.study.prepare import Known, Orders, Ready
 from coterie.study.voice import Voice
+from coterie.study.withdrawals import Withdrawn
 from coterie.transport import Channel
 from coterie.transport.visits import decline
 
-__all__ = ["declining", "hidden", "logging_the_end", "raising_signals", "telling_why"]
+__all__ = ["declining", "hidden", "logging_the_end", "raising_signals", "tell_withdrawal", "telling_why"]
 
 
 @contextlib.contextmanager
@@ -75,11 +77,22 @@ def declining(orders: Orders, known: Known, voice: Voice) -> Iterator[None]:
     not why."""
     try:
         yield
+    except Withdrawn as error:
+        tell_withdrawal(orders, known, error, voice)
+        raise
     except (DataError, PolicyError):
         voice.phase("telling the others that this participant does not take part")
         with contextlib.suppress(CoterieError, OSError):
             decline(known.world, known.rank, known.credentials, known.peers, orders.patience)
         raise
+
+
+def tell_withdrawal(orders: Orders, known: Known, error: Withdrawn, voice: Voice) -> None:
+    """Let those who are up know who has withdrawn, so that they neither wait nor run the study."""
+    voice.phase(f"telling the others that {error.withdrawal.name} has withdrawn")
+    with contextlib.suppress(CoterieError, OSError):
+        proof = pack_withdrawal(error.withdrawal)
+        decline(known.world, known.rank, known.credentials, known.peers, orders.patience, proof)
 
 
 @contextlib.contextmanager

@@ -15,6 +15,8 @@ from coterie.study.agreement import Study, section_hashes
 from coterie.study.audit import Head
 from coterie.study.checkpoint import Mark
 from coterie.study.policy import MOST_LEAST
+from coterie.study.signatures import Signature
+from coterie.study.withdrawals import Withdrawal
 from coterie.typed import from_msgpack
 
 __all__ = [
@@ -23,6 +25,7 @@ __all__ = [
     "Card",
     "Front",
     "Greeting",
+    "Papers",
     "Purpose",
     "card_of",
     "compare_cards",
@@ -46,12 +49,20 @@ Commitment = Annotated[str, msgspec.Meta(pattern=r"^([0-9a-f]{64})?\Z")]
 T = TypeVar("T")
 
 
+class Papers(msgspec.Struct, frozen=True):
+    """What a participant shows of a study: its own signature, and a withdrawal, if it knows of one."""
+
+    signature: Signature | None = None
+    withdrawals: Annotated[list[Withdrawal], msgspec.Meta(max_length=1)] = []
+
+
 class Card(msgspec.Struct, frozen=True):
     """What a participant says of itself to any other one that asks."""
 
     version: Version
     sections: dict[str, str]
     clock: float
+    papers: Papers = Papers()
 
 
 class Front(msgspec.Struct, frozen=True):
@@ -81,8 +92,8 @@ class Greeting(msgspec.Struct, frozen=True):
     head: Head | None = None
 
 
-def card_of(study: Study) -> bytes:
-    return msgspec.msgpack.encode(Card(__version__, section_hashes(study), time.time()))
+def card_of(study: Study, papers: Papers = Papers()) -> bytes:  # noqa: B008
+    return msgspec.msgpack.encode(Card(__version__, section_hashes(study), time.time(), papers))
 
 
 def compare_cards(study: Study, theirs: Card, name: str) -> None:

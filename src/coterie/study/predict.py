@@ -27,6 +27,7 @@ from coterie.study.model import Model, kept_share, load_model
 from coterie.study.prepare import Orders, Ready, prepare, recognise, tell_handled
 from coterie.study.results import check_out, write_manifest, write_own_labels
 from coterie.study.session import Session, about, everybody_is_done, summary, take_part
+from coterie.study.signatures import verify_signatures
 from coterie.study.survey_terms import refuse_survey
 from coterie.study.voice import Voice
 
@@ -48,6 +49,8 @@ def predict_rows(orders: Orders, voice: Voice | None = None) -> Path:
         ready = prepare(orders, known)
     voice.note(f"the policy is {ready.policy_called}")
     tell_handled(ready, voice)
+    if alone:
+        verify_signatures(orders.study, study)
     model = None
     if ready.owns or not (alone or ready.deals):
         if orders.model is None:

@@ -8,11 +8,16 @@ from dataclasses import dataclass
 
 from coterie.clustering.rules import strictest
 from coterie.data.decimals import find_coarse_step
-from coterie.errors import CoterieError, PeerUnreachable, StudyError
+from coterie.errors import CoterieError, InputError, PeerUnreachable, StudyError
+from coterie.study.endings import tell_withdrawal
 from coterie.study.greetings import Card, compare_cards
-from coterie.study.prepare import Orders, Ready, prepare
+from coterie.study.papers import take_papers
+from coterie.study.prepare import Orders, Ready, prepare, recognise
 from coterie.study.run import check_budget
 from coterie.study.session import meeting_of, same_participants
+from coterie.study.signatures import find_missing
+from coterie.study.voice import Voice
+from coterie.study.withdrawals import Withdrawn, check_not_withdrawn
 from coterie.transport.visits import probe
 from coterie.typed import from_msgpack
 
@@ -42,13 +47,20 @@ def preflight(orders: Orders, told: Callable[[Finding], None]) -> list[Finding]:
         found.append(finding)
         told(finding)
 
-    ready = prepare(orders)
+    known = recognise(orders)
+    try:
+        ready = prepare(orders, known)
+    except Withdrawn as error:
+        tell_withdrawal(orders, known, error, Voice())
+        raise
     study = ready.study
     tell(Finding("key", True, f"is that of {ready.me.name}"))
     for ending in ready.endings:
         tell(Finding("certificates", True, ending, remark=True))
     tell(Finding("study", True, f"{study.study.name}, hash {ready.hash}"))
-    tell(Finding("signatures", True, f"of {', '.join(study.names)}"))
+    here = [name for name in study.names if name not in ready.missing]
+    later = f"; those of {', '.join(ready.missing)} are fetched from them" if ready.missing else ""
+    tell(Finding("signatures", True, f"of {', '.join(here)}{later}"))
     tell(Finding("policy", True, f"{ready.policy_called} allows it; {_own_rules(ready)}"))
     if ready.rows is not None:
         n, d = len(ready.rows.values), len(study.own_declared(ready.rank))
@@ -76,6 +88,10 @@ def preflight(orders: Orders, told: Callable[[Finding], None]) -> list[Finding]:
                 time.sleep(min(0.5, max(deadline - time.monotonic(), 0)))
         if orders.wait:
             meeting.stay(STAY)
+    unsigned = find_missing(orders.study, study, ready.me.name)
+    if unsigned:
+        tell(Finding("signatures", None, f"of {', '.join(unsigned)} are not here yet"))
+    check_not_withdrawn(orders.study, study)  # somebody may have come and told
     for finding in found:
         if finding.error is not None and finding.fine is False:
             raise finding.error
@@ -121,6 +137,17 @@ def _without_resolution(ready: Ready) -> list[Finding]:
     return found
 
 
+def _keep_papers(orders: Orders, ready: Ready, card: Card, name: str) -> str:
+    """What there is to say of a peer's signature."""
+    try:
+        new = take_papers(orders.study, ready.study, card, name)
+    except InputError as error:
+        return f"; its signature is valid, and cannot be kept: {error}"
+    if card.papers.signature is None:
+        return "; it has not signed"
+    return "; its signature was fetched, and is valid" if new else ""
+
+
 def _ask(orders: Orders, ready: Ready, other: int) -> Finding:
     name, peer = ready.world.names[other], ready.peers[other]
     began = time.time()
@@ -129,6 +156,7 @@ def _ask(orders: Orders, ready: Ready, other: int) -> Finding:
             raw = probe(ready.world, ready.rank, other, ready.credentials, peer, 5.0, orders.patience)
         card = from_msgpack(raw, Card)
         compare_cards(ready.study, card, name)
+        signed = _keep_papers(orders, ready, card, name)
     except PeerUnreachable as error:
         return Finding(
             name, None, "is not up yet (connection, certificate, version and study could not be checked)", error
@@ -140,4 +168,6 @@ def _ask(orders: Orders, ready: Ready, other: int) -> Finding:
     took = time.time() - began
     skew = card.clock - began
     clock = "" if abs(skew) < SKEW + took else f"; its clock is {skew:+.0f} s off, which makes logs hard to compare"
-    return Finding(name, True, f"is up, with the pinned certificate, the same version and the same study{clock}")
+    return Finding(
+        name, True, f"is up, with the pinned certificate, the same version and the same study{signed}{clock}"
+    )

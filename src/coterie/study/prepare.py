@@ -19,9 +19,10 @@ from coterie.study.identity import Identity, load_key
 from coterie.study.lifetimes import check_lifetimes, find_endings
 from coterie.study.policy import Policy, check_policy, check_rows, load_policy
 from coterie.study.protected import Passphrase
-from coterie.study.signatures import verify_signatures
+from coterie.study.signatures import find_missing
 from coterie.study.study_file import load_study
 from coterie.study.voice import Voice
+from coterie.study.withdrawals import check_not_withdrawn
 from coterie.transport import World
 from coterie.transport.certificates import Credentials
 from coterie.transport.hello import Peer
@@ -71,12 +72,13 @@ class Orders:
 
 @dataclass(frozen=True, repr=False)
 class Known:
-    """A participant of a study that everybody has signed."""
+    """A participant of a study that it has signed. `missing`: whose signatures are not here yet."""
 
     study: Study
     hash: str
     rank: int
     credentials: Credentials
+    missing: tuple[str, ...]
 
     @property
     def me(self) -> Identity:
@@ -132,24 +134,27 @@ class Ready(Known):
 
 
 def recognise(orders: Orders) -> Known:
-    """Check key, study and signatures: from then on there are others to whom this participant is known."""
+    """Check key, study and the signatures that are here: from then on there are others to whom this participant is
+    known."""
     key = load_key(orders.key, orders.passphrase)
     study = load_study(orders.study)
     rank = study.rank_of(key)
-    verify_signatures(orders.study, study)
-    check_lifetimes(study.everybody, study.at_rank(rank).name)
-    return Known(study, study_hash(study), rank, Credentials(study.at_rank(rank).certificate, key))
+    me = study.at_rank(rank)
+    missing = tuple(find_missing(orders.study, study, me.name))
+    check_lifetimes(study.everybody, me.name)
+    return Known(study, study_hash(study), rank, Credentials(me.certificate, key), missing)
 
 
 def prepare(orders: Orders, known: Known | None = None) -> Ready:
     """Check all that can be checked at home. Data is read where orders name it."""
     known = known or recognise(orders)
     study, rank = known.study, known.rank
+    check_not_withdrawn(orders.study, study)
     policy, called = load_policy(orders.policy, orders.key)
     check_policy(policy, study, known.me.name, called)
     rows, order = read_data(orders, study, rank)
     check_rows(policy, 0 if rows is None else len(rows.values), called)
-    return Ready(study, known.hash, rank, known.credentials, policy, called, rows, order)
+    return Ready(study, known.hash, rank, known.credentials, known.missing, policy, called, rows, order)
 
 
 def read_data(orders: Orders, study: Study, rank: int) -> tuple[Rows | None, NDArray[np.intp] | None]:

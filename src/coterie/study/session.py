@@ -20,16 +20,18 @@ from coterie.study.audit import Audit, Head, check_head
 from coterie.study.budget import Budget
 from coterie.study.checkpoint import Checkpoints
 from coterie.study.endings import declining, hidden, logging_the_end, raising_signals, telling_why
-from coterie.study.greetings import Greeting, card_of, read_letter
+from coterie.study.greetings import Greeting, read_letter
 from coterie.study.handshake import Agreed, Greeted, agree_on_task, greet_everybody
 from coterie.study.identity import split_address
 from coterie.study.matched import Matching
 from coterie.study.matching import check_private, match_rows
 from coterie.study.openings import Openings
+from coterie.study.papers import card_with_papers, exchange_papers, hear_withdrawal
 from coterie.study.prepare import Orders, Ready
 from coterie.study.results import Spent
 from coterie.study.tasks import strictest_least
 from coterie.study.voice import Voice
+from coterie.study.withdrawals import Withdrawn
 from coterie.transport import Channel
 from coterie.transport.door import Listener
 from coterie.transport.meeting import MOST_LANES, Meeting
@@ -95,13 +97,18 @@ def attend(
         with declining(orders, ready, voice):
             budget.check_own(own)
         own = msgspec.structs.replace(own, head=audit.head)
-        with hold_on(), raising_signals(), meeting_of(orders, ready) as met, hidden():
+        with hold_on(), raising_signals(), meeting_of(orders, ready, audit=audit) as met, hidden():
             spent = Spent()
             voice.phase("waiting for the others")
             with spent.time("waiting for the others"), same_participants():
                 (talk,) = met.connect([0], timeout=orders.wait, waiting=voice.waiting)
             with telling_why(talk, ready, goes_on):
                 with spent.time("agreeing on the run"):
+                    try:
+                        exchange_papers(talk, orders.study, ready.study, voice)
+                    except Withdrawn as error:
+                        log_withdrawal(audit, ready, error, None)
+                        raise
                     greeted = greet_everybody(talk, ready.study, own)
                 openings = Openings(audit, talk, greeted, budget.check_greeted(greeted, own.purpose))
                 yield Attendance(ready, greeted, talk, audit, spent, voice, met, openings)
@@ -171,6 +178,12 @@ def _log_start(audit: Audit, ready: Ready, own: Greeting) -> None:
     )
 
 
+def log_withdrawal(audit: Audit, ready: Ready, error: Withdrawn, source: str | None) -> None:
+    """Who has withdrawn, and who has said so."""
+    found = error.withdrawal
+    audit.record("withdrawn", study_hash=ready.hash, party=found.name, withdrawn=found.withdrawn, peer=source)
+
+
 def log_agreed(audit: Audit, ready: Ready, agreed: Greeted, rows: int, least: int) -> None:
     """What everybody has agreed on."""
     audit.record(
@@ -199,8 +212,8 @@ def same_participants() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def meeting_of(orders: Orders, ready: Ready, lanes: int = MOST_LANES) -> Iterator[Meeting]:
-    """Listen where the study says, and answer those who belong to it."""
+def meeting_of(orders: Orders, ready: Ready, lanes: int = MOST_LANES, audit: Audit | None = None) -> Iterator[Meeting]:
+    """Listen where the study says, and answer those who belong to it. `audit`: where withdrawals are noted."""
     host, port = split_address(orders.listen or ready.me.address)
     try:
         listener = Listener(host, port)
@@ -209,6 +222,14 @@ def meeting_of(orders: Orders, ready: Ready, lanes: int = MOST_LANES) -> Iterato
             f"{ready.me.name} cannot listen on {host}:{port} ({error.strerror}). Is another run using the port? Behind "
             "a forwarded address, say where to listen with --listen HOST:PORT"
         ) from None
+
+    def told(sender: int, proof: bytes) -> Exception:
+        name = ready.world.names[sender]
+        error = hear_withdrawal(orders.study, ready.study, proof, name)
+        if audit is not None and isinstance(error, Withdrawn):
+            log_withdrawal(audit, ready, error, name)
+        return error
+
     made = Meeting(
         ready.world,
         ready.rank,
@@ -217,8 +238,9 @@ def meeting_of(orders: Orders, ready: Ready, lanes: int = MOST_LANES) -> Iterato
         listener,
         orders.patience,
         lanes,
-        card=lambda: card_of(ready.study),
+        card=lambda: card_with_papers(orders.study, ready.study, ready.me.name),
         progress=orders.stall,
+        told=told,
     )
     try:
         yield made

@@ -14,8 +14,18 @@ from coterie.study.agreement import Section, Study, section_hashes
 from coterie.study.files import canonical, decode_toml, read_text, write_file
 from coterie.study.identity import Identity, sign, signed_by
 from coterie.study.study_file import load_study
+from coterie.study.withdrawals import check_not_withdrawn
 
-__all__ = ["Signature", "sign_study", "signature_path", "verify_signatures"]
+__all__ = [
+    "Signature",
+    "check_signature",
+    "find_missing",
+    "keep_signature",
+    "own_signature",
+    "sign_study",
+    "signature_path",
+    "verify_signatures",
+]
 
 
 class Signature(Section, frozen=True):
@@ -38,33 +48,66 @@ def signature_path(path: Path, name: str) -> Path:
 
 def sign_study(path: Path, key: str) -> Path:
     study = load_study(path)
+    check_not_withdrawn(path, study)
     one = study.at_rank(study.rank_of(key))
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     draft = Signature(one.name, one.fingerprint, now, section_hashes(study), "")
     signed = msgspec.structs.replace(draft, signature=base64.b64encode(sign(key, draft.message())).decode())
     target = signature_path(path, one.name)
-    head = f"# {one.name}'s signature of {path.name}: send it to all other participants.\n"
+    head = f"# {one.name}'s signature of {path.name}: fetched by the others when they meet.\n"
     write_file(target, (head + tomli_w.dumps(msgspec.to_builtins(signed))).encode())
     return target
 
 
+def keep_signature(path: Path, signature: Signature) -> bool:
+    """Write down a checked signature that another participant has sent, unless there is one. Was it new?"""
+    target = signature_path(path, signature.name)
+    if target.exists():
+        return False
+    head = f"# {signature.name}'s signature of {path.name}, fetched from {signature.name}.\n"
+    write_file(target, (head + tomli_w.dumps(msgspec.to_builtins(signature))).encode())
+    return True
+
+
+def own_signature(path: Path, study: Study, name: str) -> Signature | None:
+    """A participant's signature, as it lies beside the study."""
+    file = signature_path(path, name)
+    one = next(one for one in study.everybody if one.name == name)
+    return _verify(path, file, study, one) if file.exists() else None
+
+
+def find_missing(path: Path, study: Study, own: str) -> list[str]:
+    """Whose signatures are not here yet. Those that are here must hold, and one's own must be."""
+    missing = [one.name for one in study.everybody if own_signature(path, study, one.name) is None]
+    if own in missing:
+        raise StudyError(f"{path} is not signed by {', '.join(missing)}; sign it with `coterie study sign`")
+    return missing
+
+
 def verify_signatures(path: Path, study: Study) -> dict[str, Signature]:
     """Every participant's signature; an error that names who has not signed, or what was changed after signing."""
-    now = section_hashes(study)
+    check_not_withdrawn(path, study)
     files = {one.name: signature_path(path, one.name) for one in study.everybody}
     missing = [name for name, file in files.items() if not file.exists()]
-    found = {one.name: _verify(path, files[one.name], now, one) for one in study.everybody if one.name not in missing}
+    found = {one.name: _verify(path, files[one.name], study, one) for one in study.everybody if one.name not in missing}
     if missing:
         raise StudyError(
-            f"{path} is not signed by {', '.join(missing)}; put their .sig.toml files beside it (`coterie study sign`)"
+            f"{path} is not signed by {', '.join(missing)}; put their .sig.toml files beside it (`coterie study sign`) "
+            "or fetch them with `coterie preflight`"
         )
     return found
 
 
-def _verify(path: Path, file: Path, now: dict[str, str], one: Identity) -> Signature:
-    """A participant's signature, if it is one of the study as it is: `now` are the hashes of its sections."""
+def _verify(path: Path, file: Path, study: Study, one: Identity) -> Signature:
+    """A participant's signature, if it is one of the study as it is."""
     signature = decode_toml(read_text(file, "the signature"), Signature, file, "a signature")
-    signed = signature.sections
+    check_signature(str(file), signature, study, one, str(path))
+    return signature
+
+
+def check_signature(file: str, signature: Signature, study: Study, one: Identity, path: str = "the study") -> None:
+    """Refuse what is not this participant's signature of the study as it is. `file`: where it comes from."""
+    now, signed = section_hashes(study), signature.sections
     if signature.name != one.name or signature.fingerprint != one.fingerprint:
         raise StudyError(f"{file} is not signed with the certificate of {one.name} that the study pins")
     try:
@@ -80,4 +123,3 @@ def _verify(path: Path, file: Path, now: dict[str, str], one: Identity) -> Signa
             f"{path} was changed after {one.name} signed it: section {sections}. Take the file that was signed, or "
             "have everybody sign again"
         )
-    return signature

@@ -18,8 +18,19 @@ from collections.abc import Callable, Mapping
 
 from coterie.errors import AuthenticationError, CoterieError, FrameError, PeerLost, WrongSession
 from coterie.transport.certificates import fingerprint
-from coterie.transport.channel import CONTROL_LIMIT, Header, Refusal, letter
-from coterie.transport.hello import DECLINE, ELSEWHERE, HANDSHAKE, PROBE, begin_tls, check_hello, hello, read_hello, say
+from coterie.transport.channel import CONTROL, CONTROL_LIMIT, Header, Letter, Refusal, decode_control, letter
+from coterie.transport.hello import (
+    DECLINE,
+    ELSEWHERE,
+    HANDSHAKE,
+    PROBE,
+    begin_tls,
+    check_hello,
+    hello,
+    read_exactly,
+    read_hello,
+    say,
+)
 from coterie.transport.register import Register
 
 __all__ = ["Door", "Listener"]
@@ -57,12 +68,14 @@ class Door:
         ranks: Mapping[str, int],
         lanes: int,
         card: Callable[[], bytes],
+        told: Callable[[int, bytes], Exception | None],
     ) -> None:
         """`ranks`: of the peers, by fingerprint; `lanes`: the most that a peer may open, 0 if questions are answered
-        and no more; `card`: what to tell those who only ask."""
+        and no more; `card`: what to tell those who only ask; `told`: hears the proof of who declines, and says what to
+        make of it."""
         self.register, self.world, self.rank = register, register.world, register.rank
         self.listener, self.context, self.ranks = listener, context, ranks
-        self.lanes, self.card = lanes, card
+        self.lanes, self.card, self.told = lanes, card, told
         self.guests: dict[threading.Thread, socket.socket] = {}
         listener.socket.setblocking(False)  # whoever was announced may be gone before it is accepted
         self._wake_read, self._wake_write = os.pipe()
@@ -207,12 +220,26 @@ class Door:
     def _hear_no(self, sock: ssl.SSLSocket, sender: int) -> None:
         """A peer will not take part: nobody need wait for it. If it is connected already, the run goes on."""
         sock.sendall(hello(self.world, DECLINE, self.rank, sender))
-        sock.close()
         name = self.world.names[sender]
+        proof = self._read_proof(sock, name)
+        sock.close()
+        why = self.told(sender, proof) if proof else None
         with self.register.changed:
             if self.lanes and (sender, 0) not in self.register.taken:
-                why = "its own data or policy does not allow this run"
-                self.register.end(PeerLost(f"{name} declined: {why}; ask there", name))
+                said = "its own data or policy does not allow this run"
+                self.register.end(why or PeerLost(f"{name} declined: {said}; ask there", name))
+
+    @staticmethod
+    def _read_proof(sock: ssl.SSLSocket, name: str) -> bytes:
+        """The letter that may follow a no."""
+        try:
+            header = read_hello(sock, name)
+            if header.kind != CONTROL or not 0 < header.length <= CONTROL_LIMIT:
+                return b""
+            message = decode_control(read_exactly(sock, header.length, name), name)
+        except (EOFError, OSError):
+            return b""
+        return message.body if isinstance(message, Letter) else b""
 
     def _take(self, sock: ssl.SSLSocket, sender: int, header: Header) -> None:
         """A peer opens a lane."""

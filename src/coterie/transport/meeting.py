@@ -48,11 +48,13 @@ class Meeting:
         card: Callable[[], bytes] = bytes,
         progress: float | None = None,
         silence: float | None = None,
+        told: Callable[[int, bytes], Exception | None] = lambda _, __: None,
     ) -> None:
         """`peers` by rank; `patience`: seconds that a peer may be silent; `lanes`: the most that a peer may open, 0 if
         questions are answered and no more; `card`: what to tell those who only ask; `progress`: seconds for which
         nothing but heartbeats may come of a peer that is waited for, 30 times `patience` unless told; `silence`:
-        seconds for which a peer that can be reached need not answer or dial, `patience` unless told."""
+        seconds for which a peer that can be reached need not answer or dial, `patience` unless told; `told`: hears
+        the proof of a peer that declines, and says what to end with."""
         self.world, self.rank, self.peers, self.patience = world, rank, peers, patience
         self.progress, self.silence = progress, patience if silence is None else silence
         self.waits: set[int] = set()  # lanes on which this party waits for somebody
@@ -61,7 +63,7 @@ class Meeting:
         ranks = {fingerprint(peers[r].certificate): r for r in world.peers(rank)}
         calling, answering = context(False, credentials, certificates), context(True, credentials, certificates)
         self.dialler = Dialler(self.register, peers, calling, patience, self.silence, self.waits)
-        self.door = Door(self.register, listener, answering, ranks, lanes, card)
+        self.door = Door(self.register, listener, answering, ranks, lanes, card, told)
 
     def connect(
         self,

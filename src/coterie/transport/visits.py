@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from coterie.errors import CoterieError, PeerUnreachable, WrongType
 from coterie.transport.certificates import Credentials
-from coterie.transport.channel import CONTROL, CONTROL_LIMIT, Letter, World, decode_control
-from coterie.transport.hello import DECLINE, PROBE, NotYet, Peer, context, dial, greet, read_exactly, read_hello
+from coterie.transport.channel import CONTROL, CONTROL_LIMIT, Letter, World, decode_control, letter
+from coterie.transport.hello import DECLINE, PROBE, NotYet, Peer, context, dial, greet, read_exactly, read_hello, say
 
 __all__ = ["decline", "probe"]
 
@@ -45,8 +45,16 @@ def probe(
         sock.close()
 
 
-def decline(world: World, rank: int, credentials: Credentials, peers: Sequence[Peer], patience: float = 10.0) -> None:
-    """Tell every peer that is up that this party will not take part, and not why. Peers that wait for it stop waiting.
+def decline(
+    world: World,
+    rank: int,
+    credentials: Credentials,
+    peers: Sequence[Peer],
+    patience: float = 10.0,
+    proof: bytes = b"",
+) -> None:
+    """Tell every peer that is up that this party will not take part, and not why, unless there is a `proof` for all to
+    see. Peers that wait for it stop waiting.
 
     Whoever cannot be told is not; all of it takes a few seconds at most."""
     log.warning("%s declines to take part", world.names[rank])
@@ -56,7 +64,8 @@ def decline(world: World, rank: int, credentials: Credentials, peers: Sequence[P
         with contextlib.suppress(NotYet, CoterieError, OSError):
             own = context(False, credentials, [peers[other].certificate])
             with dial(peers[other], world.names[other], own, step, step) as sock:
-                greet(sock, world, DECLINE, rank, other, peers[other])
+                if greet(sock, world, DECLINE, rank, other, peers[other]) is None and proof:
+                    say(sock, world, rank, other, letter(proof))
 
     threads = [
         threading.Thread(target=tell, args=(other,), name=f"coterie-decline-{other}", daemon=True)
