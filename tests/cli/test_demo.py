@@ -47,7 +47,7 @@ def test_it_writes_a_folder_and_says_what_was_done(quick, tmp_path, capsys):
     out = capsys.readouterr().out
     folder = tmp_path / "coterie-demo"
     assert (folder / "index.html").read_text().startswith("<!doctype html>")
-    assert len(list(folder.glob("figure-*.png"))) == 13
+    assert len(list(folder.glob("figure-*.svg"))) == 13
     assert f"The page: {folder / 'index.html'}" in out
     assert "2 of 2 secure runs give the same labels and centres" in out
     assert "400/400" in out

@@ -22,7 +22,7 @@ BOTH_WAYS = ("securenn, with dealing", "securenn", "onetime, with dealing", "one
 
 
 def make_page(example: Example) -> tuple[str, dict[str, bytes]]:
-    """The page, and the pictures in it as PNG files by name."""
+    """The page, and the pictures in it as SVG files by name."""
     grouped = Grouped(example)
     drawn = draw_pictures(example, grouped)
     ks = sorted({one.k for one in example.counted if one.algorithm in ITERATED})
@@ -62,7 +62,7 @@ def make_page(example: Example) -> tuple[str, dict[str, bytes]]:
             if one.algorithm in ITERATED and one.protocol == "onetime"
         ),
     )
-    return html, {one.file: one.png for one in drawn.values()}
+    return html, {one.file: one.svg for one in drawn.values()}
 
 
 def describe_runs(example: Example) -> list[tuple[str, list[LogLine]]]:
