@@ -31,7 +31,7 @@ __all__ = [
 #: Characters from which on a cell of a table needs room to be read.
 LONG = 40
 #: Letters that fit beside each other: on a screen of any size only less, and so on; and those that padding takes.
-ROOMS = {"always": 125, "desk": 95, "tablet": 68, "phone": 44}
+ROOMS = {"always": 112, "desk": 95, "tablet": 68, "phone": 46}
 PADDING = 4
 
 

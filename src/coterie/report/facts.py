@@ -92,9 +92,9 @@ class Facts(msgspec.Struct, kw_only=True):
     a cluster, where they were not disclosed; `own_rows` counts this party's rows per cluster, from its labels.
     `range_name` is what the columns' ranges are called. `own_table`: what was done about missing values of this party's
     rows and such, in sentences.
-    `scatter` is the inertia of a single cluster, where it was opened.
-    `seconds` are by phase; `laps` are of the iterations of all starts, since the run was begun or taken up again;
-    `waited` is how long, while it computed, it only waited for messages. `traffic` is what this party counted. `forecast` and `comparison` are pairs of words.
+    `scatter` is the inertia of a single cluster, where it was opened. `seconds` are by phase; `laps` are of the
+    iterations of all starts, since the run was begun or taken up again; `waited` is how long, while it computed, it
+    only waited for messages. `traffic` is what this party counted. `forecast` and `comparison` are pairs of words.
     """
 
     title: str

@@ -12,7 +12,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from coterie.report.palette import CARD, DARK, INK, dark_rules
 
@@ -25,8 +25,6 @@ __all__ = ["draw_png", "draw_svg", "read_size"]
 DPI = 160
 #: matplotlib's settings are global: one figure at a time.
 ONE_AT_A_TIME = threading.Lock()
-#: The same figure gives the same bytes; letters are drawn as shapes, so that no font is missed.
-SETTINGS: dict[str, Any] = {"svg.hashsalt": "coterie", "svg.fonttype": "path"}
 #: A marker of a plot, as matplotlib writes it: one a line.
 MARKER = re.compile(r'\s*<use xlink:href="(#\w+)" x="([\d.e-]+)" y="([\d.e-]+)" style="([^"]*)"/>')
 POINTS, PIXELS = 72, 96
@@ -73,11 +71,16 @@ def read_size(svg: bytes) -> tuple[int, int]:
 
 @contextmanager
 def _drawing(figure: Figure) -> Iterator[io.BytesIO]:
-    """A stream to draw into, without pyplot's global state."""
+    """A stream to draw into, without pyplot's global state. The same figure gives the same bytes; letters are drawn as
+    shapes, so that no font is missed."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    with ONE_AT_A_TIME, matplotlib.rc_context(dict(SETTINGS)), warnings.catch_warnings():
+    with (
+        ONE_AT_A_TIME,
+        matplotlib.rc_context({"svg.hashsalt": "coterie", "svg.fonttype": "path"}),
+        warnings.catch_warnings(),
+    ):
         warnings.filterwarnings("ignore", message=".*[Gg]lyph")  # a name in a script that the font lacks
         FigureCanvasAgg(figure)
         yield io.BytesIO()

@@ -137,7 +137,7 @@ def scatter(
     """Rows (m x 2) coloured by cluster, grey where theirs is suppressed, and on top the centres that are known."""
     figure = new_figure(6.0, 4.6)
     axes = calm(figure.add_subplot(), x=shortened(x, 60), y=shortened(y, 40))
-    side = float(np.clip(2500 / max(len(points), 1), 5, 26))
+    side = float(np.clip(2500 / max(len(points), 1), 7, 26))
     if (labels < 0).any():
         axes.scatter(
             points[labels < 0, 0],
