@@ -143,6 +143,12 @@ def test_every_figure_of_the_paper_is_a_file(page):
     assert all(content.startswith(b"<svg ") for content in files.values())
 
 
+def test_algorithms_are_explained_before_they_are_used(page):
+    text = words(page[0])
+    for name, meaning in paper.MEANINGS.items():
+        assert text.index(f"{name} {meaning[:20]}") == text.index(name)
+
+
 def test_figures_follow_the_screen(page):
     _, files = page
     assert_follows_the_screen(list(files.values()))

@@ -47,6 +47,7 @@ ALICE, BOB, CENTER = "#1f6f78", "#c2542d", "#00d5e8"
 DARK = {
     CARD: "#1d2125",
     INK: "#e4e2dc",
+    "#000000": "#e4e2dc",  # matplotlib's own
     SOFT: "#a0a6ad",
     LINE: "#3a4046",
     CLOSED: "#6d737a",

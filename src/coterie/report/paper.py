@@ -10,7 +10,7 @@ import msgspec
 
 from coterie.ideal import Roles
 from coterie.report.blocks import Block, Grid, Tiles, Verdict
-from coterie.report.example import ALGORITHMS, ITERATED, NAMES, TOLERANCE, Example, SecureRun
+from coterie.report.example import ALGORITHMS, ITERATED, MEANINGS, NAMES, TOLERANCE, Example, SecureRun
 from coterie.report.formats import format_bytes, format_duration, join_names
 from coterie.report.log import LogLine, describe_log
 from coterie.report.page import render
@@ -42,6 +42,7 @@ def make_page(example: Example) -> tuple[str, dict[str, bytes]]:
         ],
         footer=_make_footer(example),
         holds=example.holds,
+        meanings=MEANINGS,
         tolerance=f"{TOLERANCE:g}",
         key_figures=_show_key_figures(example),
         shown={key: one.image for key, one in drawn.items()},
