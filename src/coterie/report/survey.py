@@ -127,7 +127,7 @@ def _show_suggestion(opened: Sequence[ColumnFound]) -> list[Block]:
         return [Paragraph("Too little is known for a suggestion.")]
     return [
         Paragraph(
-            "For `coterie study create`. Bounds reach from the lowest to the highest quantile that is known and half "
+            "For coterie study create. Bounds reach from the lowest to the highest quantile that is known and half "
             "as much further, within the bounds that were asked. They promise nothing of values beyond these "
             "quantiles: what general knowledge says of a column comes first."
         ),
