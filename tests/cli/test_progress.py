@@ -79,7 +79,7 @@ def test_plain_lines_where_nothing_can_be_drawn_over(clock, terminal, environmen
         voice.iterated(1, 7, 200, 123_456)
     first, second = (line.split(" ", 1)[1] for line in stream.getvalue().splitlines())
     assert first == "computing"
-    assert second == "iteration 7 of at most 200 of start 2, 123 kB sent, 2 s an iteration, at most 6 min 26 s left"
+    assert second == "iteration 7 of at most 200 of start 2, 123 kB sent, 2 s each, at most 6 min 26 s left"
     assert "\x1b" not in stream.getvalue()
 
 

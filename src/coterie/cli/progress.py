@@ -60,9 +60,10 @@ class Progress(Voice):
         left = pace * (most - iteration)
         text = (
             f"iteration {iteration} of at most {most}{f' of start {start + 1}' if start else ''}, {format_bytes(sent)} "
-            f"sent, {format_duration(pace)} an iteration, at most {format_duration(left)} left"
+            f"sent, {format_duration(pace)} each, at most {format_duration(left)} left"
         )
-        self._show(text, "iteration", start=start, iteration=iteration, most=most, sent=sent, seconds=pace, at_most_left=left)
+        counted = {"start": start, "iteration": iteration, "most": most, "sent": sent}
+        self._show(text, "iteration", **counted, seconds=pace, at_most_left=left)
 
     def _show(self, text: str, event: str, **fields: object) -> None:
         self.line = text
