@@ -20,7 +20,7 @@ import pytest
 from tests.docs.pages import DOCS, ROOT, Block, all_blocks, table
 
 TUTORIAL, README = DOCS / "tutorial.md", ROOT / "README.md"
-SECONDS = 120
+SECONDS = 900
 
 
 def parts(block: Block) -> list[str]:
