@@ -69,7 +69,7 @@ def exchange_papers(talk: Channel, path: Path, study: Study, voice: Voice) -> No
     fetched = []
     for other in others:
         name = talk.world.names[other]
-        card = read_letter(talk.collect(other), Shown, name, "signature").card
+        card = read_letter(talk.collect(other), Shown, name, "greeting").card
         compare_cards(study, card, name)
         try:
             new = take_papers(path, study, card, name)
