@@ -17,6 +17,7 @@ from coterie.cli.options import (
     Key,
     Listen,
     Out,
+    PassphraseFd,
     Patience,
     PolicyFile,
     Query,
@@ -25,6 +26,7 @@ from coterie.cli.options import (
     TableName,
     Wait,
 )
+from coterie.cli.passphrases import passphrase_for
 from coterie.errors import InputError
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ def run(
     context: typer.Context,
     study: StudyFile,
     key: Key,
+    passphrase_fd: PassphraseFd = None,
     data: Data = None,
     table: TableName = None,
     query: Query = None,
@@ -81,7 +84,7 @@ def run(
         Orders(
             study, key, data, table, query, out, policy, audit, state,
             listen=listen, wait=wait, patience=timeout, restart=restart, stall=stall,
-            csv=CsvFormat(delimiter, decimal, encoding),
+            csv=CsvFormat(delimiter, decimal, encoding), passphrase=passphrase_for(key, passphrase_fd),
         )
     )  # fmt: skip
     with Progress(console) as voice:
@@ -93,6 +96,7 @@ def predict(
     context: typer.Context,
     study: StudyFile,
     key: Key,
+    passphrase_fd: PassphraseFd = None,
     model: Annotated[Path | None, typer.Option("--model", help="Your model: results/model.json.")] = None,
     data: Data = None,
     table: TableName = None,
@@ -119,7 +123,7 @@ def predict(
         Orders(
             study, key, data, table, query, out, policy, audit,
             model=model, listen=listen, wait=wait, patience=timeout, stall=stall,
-            csv=CsvFormat(delimiter, decimal, encoding),
+            csv=CsvFormat(delimiter, decimal, encoding), passphrase=passphrase_for(key, passphrase_fd),
         )
     )  # fmt: skip
     with Progress(console) as voice:
@@ -131,6 +135,7 @@ def preflight(
     context: typer.Context,
     study: StudyFile,
     key: Key,
+    passphrase_fd: PassphraseFd = None,
     data: Data = None,
     table: TableName = None,
     query: Query = None,
@@ -158,6 +163,7 @@ def preflight(
     orders = Orders(
         study, key, data, table, query,
         policy=policy, listen=listen, wait=wait, patience=timeout, csv=CsvFormat(delimiter, decimal, encoding),
+        passphrase=passphrase_for(key, passphrase_fd),
     )  # fmt: skip
     found = check(check_orders(orders), told)
     unseen = [finding.what for finding in found if finding.fine is None]

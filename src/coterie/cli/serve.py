@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from coterie.cli.console import Console
-from coterie.cli.options import Key, Patience, PolicyFile, Stall, Wait
+from coterie.cli.options import Key, PassphraseFd, Patience, PolicyFile, Stall, Wait
+from coterie.cli.passphrases import passphrase_for
 from coterie.errors import InputError, PeerUnreachable
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def serve(
     state: State = STATE,
     listen: Annotated[str | None, typer.Option("--listen", help="HOST:PORT; the studies' address if left out.")] = None,
     policy: PolicyFile = None,
+    passphrase_fd: PassphraseFd = None,
     most_studies: Annotated[int, typer.Option("--most-studies", help="The most studies that run at once.")] = 4,
     most_rows: Annotated[
         int | None, typer.Option("--most-rows", help="The most rows of a run, of all parties.")
@@ -83,8 +85,9 @@ def serve(
         raise InputError("--timeout and --stall are more than 0 seconds, --wait and --grace at least 0")
     memory, page = parse_size(most_memory), parse_place(status)
     settings = Settings(
-        key, studies, state, listen, policy, most_studies, most_rows, memory, page, grace, wait, timeout, stall
-    )
+        key, studies, state, listen, policy, most_studies, most_rows, memory, page, grace, wait, timeout, stall,
+        passphrase_for(key, passphrase_fd),
+    )  # fmt: skip
 
     def note(text: str) -> None:
         console.say(f"{time.strftime('%H:%M:%S')} {text}", "note")

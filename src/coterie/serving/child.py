@@ -42,7 +42,7 @@ MEMORY_MESSAGE = "the run needs more memory than a study may have here (--most-m
 
 class Task(msgspec.Struct, frozen=True):
     """What a child is to do. `handle`: of the Unix socket by which connections come; `home`: the study's own folder;
-    `memory`: the most bytes."""
+    `memory`: the most bytes; `passphrase`: what opens the key."""
 
     study: str
     hash: str
@@ -56,6 +56,10 @@ class Task(msgspec.Struct, frozen=True):
     stall: float | None = None
     most_rows: int | None = None
     memory: int | None = None
+    passphrase: bytes | None = None
+
+    def __repr__(self) -> str:
+        return f"Task({self.study}, {self.purpose})"  # not all of it is for everybody
 
 
 class Home:
@@ -198,6 +202,7 @@ def _work(task: Task, voice: _Telling) -> Path:
         door=door,
         ledger=home.folder,
         most_rows=task.most_rows,
+        passphrase=task.passphrase,
     )
     if task.purpose == "survey":
         from coterie.study.survey import run_survey

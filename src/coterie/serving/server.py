@@ -12,7 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from coterie import __version__
@@ -52,6 +52,7 @@ class Settings:
     wait: float = 3600.0
     patience: float = 10.0
     stall: float | None = None
+    passphrase: bytes | None = field(default=None, repr=False)
 
 
 class Server:
@@ -60,7 +61,7 @@ class Server:
     def __init__(self, settings: Settings, note: Callable[[str], None]) -> None:
         """`note` hears, in a sentence, what an operator may want to know."""
         self.settings, self.note, self.since = settings, note, time.time()
-        self.key = load_key(settings.key)
+        self.key = load_key(settings.key, settings.passphrase)
         self.room = Room(settings.most_studies)
         self.folder = StudyFolder(settings.studies, self.key, settings.key, settings.policy)
         self.refused: Counter[str] = Counter()
@@ -123,6 +124,7 @@ class Server:
             settings.stall,
             settings.most_rows,
             settings.memory,
+            settings.passphrase,
         )
 
     # -- the front door ----------------------------------------------------------------------------------
