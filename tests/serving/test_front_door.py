@@ -17,13 +17,14 @@ import msgspec
 import pytest
 
 from coterie.cli.serve import parse_place, parse_size
-from coterie.errors import AuthenticationError, InputError, PeerUnreachable
+from coterie.errors import AuthenticationError, InputError, PeerUnreachable, StudyError
 from coterie.serving import served
 from coterie.serving.child import MEMORY_MESSAGE, Home, Task
 from coterie.serving.children import Child, Ending
 from coterie.serving.page import make_page
 from coterie.serving.server import Server, Settings, _alone
 from coterie.serving.status import StatusServer, ask_status
+from coterie.study.identity import load_key
 from coterie.study.preflight import preflight
 from coterie.study.prepare import recognise
 from coterie.transport.certificates import create_credentials
@@ -345,6 +346,20 @@ def test_runs_that_were_counted_before_count_on(tmp_path):
     before.write_text("more\n")
     home.bring_ledger(before.with_name("helper.key"), "helper")
     assert (home.folder / "helper.budget.jsonl").read_text() == "counted\n"
+
+
+def test_a_key_that_systemd_shows_to_this_service_alone_is_taken(cast, tmp_path, monkeypatch):
+    """Others may read no key, except where the mode only looks like it."""
+    shown = tmp_path / "helper.key"
+    shown.write_bytes(cast.key("helper").read_bytes())
+    shown.chmod(0o440)
+    with pytest.raises(StudyError, match="can be read by others"):
+        load_key(shown)
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
+    assert load_key(shown) == load_key(cast.key("helper"))
+    shown.chmod(0o444)
+    with pytest.raises(StudyError, match="can be read by others"):
+        load_key(shown)
 
 
 @pytest.mark.parametrize(("text", "size"), [("512M", 512 << 20), ("2G", 2 << 30), ("300MiB", 300 << 20), (None, None)])
