@@ -41,6 +41,7 @@ SENDERS: dict[tuple[str, str], str] = {
     ("study/matching.py:_find_rows", "send"): "which of an owner's tags all others have, too",
     ("study/matching.py:_lay_out_cells", "post"): "how many rows there are, or how many cells are in the way",
     ("study/matching.py:_lay_out_cells", "send"): "who holds which cells; to each owner where its rows stand",
+    ("study/papers.py:exchange_papers", "post"): "hashes of the study, and one's own signature of it: public",
     ("study/handshake.py", "post"): "greetings and the plan: public",
     ("study/handshake.py", "send"): "zeros, to measure a link",
     # The wire itself.
