@@ -333,7 +333,7 @@ def test_a_model_of_a_number_that_was_not_tried(cast, facts):
         (("--clusters", "2:"), "--clusters '2:'"),
         (("--clusters", "2:3:4"), "--clusters '2:3:4'"),
         (("--clusters", "some"), "--clusters 'some'"),
-        (("--clusters", 0), "[clustering] clusters must be at least 1"),
+        (("--clusters", 0), "--clusters must be at least 1"),
         ((*SEVERAL, "--choose", "elbow"), "clustering.choose"),
         ((*SEVERAL, "--measures", "open"), "disclosures.measures"),
     ],
