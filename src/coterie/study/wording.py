@@ -146,7 +146,7 @@ def _put_plainly(text: str, choices: list[str]) -> str:
     if text.startswith("Object contains unknown field"):
         return f"{_quoted(text)} is not known here"
     if expected is None:
-        return "cannot be understood"
+        return text if "`" not in text else "cannot be understood"  # a section's own check speaks plainly
     wanted = _name_kinds(expected["wanted"])
     if expected["range"]:
         sign, _, bound = expected["range"].strip().partition(" ")
