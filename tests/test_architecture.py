@@ -32,6 +32,7 @@ ORDER = [
     "data",
     "report",
     "study",
+    "serving",
     "row_weights",
     "encoded",
     "parameters",
