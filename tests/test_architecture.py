@@ -15,6 +15,7 @@ import coterie
 SOURCE = Path(coterie.__file__).parent
 ORDER = [
     "errors",
+    "events",
     "typed",
     "terms",
     "ideal",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import tempfile
 import time
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import numpy as np
 from coterie import __version__
 from coterie.clustering import Outcome, Point, Watch, fit
 from coterie.errors import InputError, StudyError
+from coterie.events import tell
 from coterie.protocols import FAMILIES
 from coterie.runtime.job import Kept
 from coterie.runtime.memory import peak_bytes
@@ -29,12 +31,14 @@ from coterie.study.handshake import Agreed
 from coterie.study.ids import own_block
 from coterie.study.openings import everybody_has_saved
 from coterie.study.prepare import Orders, Ready, prepare, recognise, tell_handled
-from coterie.study.results import check_out, write_manifest, write_results
+from coterie.study.results import check_out, tell_results, write_manifest, write_results
 from coterie.study.session import Session, everybody_is_done, summary, take_part
 from coterie.study.survey_terms import refuse_survey
 from coterie.study.voice import Voice
 
 __all__ = ["check_budget", "run_study"]
+
+log = logging.getLogger(__name__)
 
 
 def run_study(orders: Orders, voice: Voice | None = None) -> Path:
@@ -77,7 +81,7 @@ def run_study(orders: Orders, voice: Voice | None = None) -> Path:
             write_manifest(folder, ready, "fit", agreed.run, last)
             everybody_is_done(session.talk, ready, audit)
         _keep_the_end(checkpoints, watch.end)
-    return orders.out
+    return tell_results(orders.out)
 
 
 def _fit(me: Party, ready: Ready, agreed: Agreed, watch: Watch, point: Point | None) -> tuple[Outcome, Kept]:
@@ -173,6 +177,9 @@ class _Progress(Watch):
         self._save(here)
         sent = 0 if self.me is None else self.me.channel.bytes_sent
         self.session.voice.iterated(here.start, here.iteration, self.agreed.task.max_iter, sent)
+        where = f"iteration {here.iteration}{f' of start {here.start + 1}' if here.start else ''}"
+        fields = {"iteration": here.iteration, "start": here.start, "bytes_sent": sent}
+        tell(log, logging.INFO, "iteration", f"{where} is done", **fields)
         self.last = time.perf_counter()
 
     def finished(self, point: Callable[[], Point]) -> None:

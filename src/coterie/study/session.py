@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +13,7 @@ import msgspec
 
 from coterie import __version__
 from coterie.errors import InputError, StudyError, WrongSession
+from coterie.events import tell
 from coterie.matching import MATCHING, PLACING, count_slots
 from coterie.randomness import SystemEntropy
 from coterie.runtime.memory import hold_on
@@ -46,6 +49,8 @@ __all__ = [
     "summary",
     "take_part",
 ]
+
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -97,7 +102,7 @@ def attend(
             spent = Spent()
             voice.phase("waiting for the others")
             with spent.time("waiting for the others"), same_participants():
-                (talk,) = met.connect([0], timeout=orders.wait, waiting=voice.waiting)
+                (talk,) = met.connect([0], timeout=orders.wait, waiting=_say_who_is_missing(voice))
             with telling_why(talk, ready, goes_on):
                 with spent.time("agreeing on the run"):
                     greeted = greet_everybody(talk, ready.study, own)
@@ -128,6 +133,7 @@ def take_part(
         with spent.time("agreeing on the plan"):
             agreed = agree_on_task(talk, ready.study, own.purpose, greeted, matched)
         log_agreed(here.audit, ready, agreed, agreed.task.layout.n, agreed.task.least)
+        _tell_resumed(agreed)
         yield Session(ready, greeted, talk, here.audit, spent, voice, here.met, here.openings, agreed)
 
 
@@ -152,6 +158,17 @@ def _match(
     if checkpoints is not None:
         checkpoints.save_matching(greeted.run, matching)
     return matching
+
+
+def _say_who_is_missing(voice: Voice) -> Callable[[list[str]], None]:
+    """Tell people and operators who is waited for, and since when."""
+    since = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+    def say(names: list[str]) -> None:
+        voice.waiting(names)
+        tell(log, logging.INFO, "waiting", f"waiting for {', '.join(names)} since {since}", peers=names, since=since)
+
+    return say
 
 
 # -- what is written into the log --------------------------------------------------------------------------
@@ -183,6 +200,19 @@ def log_agreed(audit: Audit, ready: Ready, agreed: Greeted, rows: int, least: in
         least_cluster_size=least,
         peers={one.name: one.fingerprint for one in ready.others},
     )
+
+
+def _tell_resumed(agreed: Greeted) -> None:
+    """Operators want to know that a run is not a new one."""
+    if agreed.mark is not None:
+        after = agreed.mark.iteration
+        text = (
+            "the results of a run are opened once more"
+            if agreed.replayed
+            else f"the run goes on after iteration {after}"
+        )
+        fields = {"run": agreed.run, "epoch": agreed.epoch, "iteration": after, "replayed": agreed.replayed}
+        tell(log, logging.INFO, "resumed", text, **fields)
 
 
 @contextlib.contextmanager
