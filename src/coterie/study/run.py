@@ -31,6 +31,7 @@ from coterie.study.handshake import Agreed
 from coterie.study.ids import own_block
 from coterie.study.openings import everybody_has_saved
 from coterie.study.prepare import Orders, Ready, prepare, recognise, tell_handled
+from coterie.study.reconnecting import Attempt, keep_going
 from coterie.study.results import check_out, tell_results, write_manifest, write_results
 from coterie.study.session import Session, everybody_is_done, summary, take_part
 from coterie.study.survey_terms import refuse_survey
@@ -54,15 +55,26 @@ def run_study(orders: Orders, voice: Voice | None = None) -> Path:
     tell_handled(ready, voice)
     checkpoints = Checkpoints(orders.state_path(ready.hash), purpose_of(ready))
     check_state(checkpoints.folder)
-    own = own_greeting(ready, checkpoints, orders.restart)
+
+    def attempt_run(attempt: Attempt) -> Path:
+        return _attempt(orders, ready, voice, checkpoints, attempt)
+
+    return tell_results(keep_going(attempt_run, known.study.participants.reconnect, voice))
+
+
+def _attempt(orders: Orders, ready: Ready, voice: Voice, checkpoints: Checkpoints, attempt: Attempt) -> Path:
+    """Meet the others, and compute from the newest common checkpoint to the results."""
+    study = ready.study
+    own = own_greeting(ready, checkpoints, orders.restart and not attempt.began)
 
     def goes_on() -> str:
-        return _goes_on(checkpoints.newest(), known.study)
+        return _goes_on(checkpoints.newest(), study)
 
-    with take_part(orders, ready, voice, own, goes_on, checkpoints) as session:
+    with take_part(orders, ready, voice, own, goes_on, checkpoints, attempt) as session:
         ready, agreed, audit, spent = session.ready, session.agreed, session.audit, session.spent
         point = _taken_up(agreed, checkpoints, own.marks, voice)
-        watch = _Progress(session, checkpoints)
+        attempt.began = True
+        watch = _Progress(session, checkpoints, attempt)
         with session.role(session.agreed.task.lanes) as me:
             watch.me = me
             outcome, kept = _fit(me, ready, agreed, watch, point)
@@ -81,7 +93,7 @@ def run_study(orders: Orders, voice: Voice | None = None) -> Path:
             write_manifest(folder, ready, "fit", agreed.run, last)
             everybody_is_done(session.talk, ready, audit)
         _keep_the_end(checkpoints, watch.end)
-    return tell_results(orders.out)
+    return orders.out
 
 
 def _fit(me: Party, ready: Ready, agreed: Agreed, watch: Watch, point: Point | None) -> tuple[Outcome, Kept]:
@@ -165,7 +177,8 @@ def _goes_on(mark: Mark | None, study: Study) -> str:
 class _Progress(Watch):
     """Keeps a checkpoint of every iteration, and one of the end, and says how far the run is."""
 
-    def __init__(self, session: Session, checkpoints: Checkpoints) -> None:
+    def __init__(self, session: Session, checkpoints: Checkpoints, attempt: Attempt) -> None:
+        self.attempt = attempt
         self.session, self.agreed, self.checkpoints = session, session.agreed, checkpoints
         self.me: Party | None = None
         self.last = time.perf_counter()
@@ -190,6 +203,7 @@ class _Progress(Watch):
 
     def _save(self, point: Point, kept: int = KEPT) -> Mark:
         session = self.agreed.world.session.hex()
+        self.attempt.advanced = True
         return self.checkpoints.save(self.agreed.run, session, self.agreed.epoch, point, self.agreed.terms, kept)
 
 

@@ -30,6 +30,7 @@ from coterie.study.matched import Matching
 from coterie.study.matching import check_private, match_rows
 from coterie.study.openings import Openings
 from coterie.study.prepare import Orders, Ready
+from coterie.study.reconnecting import Attempt
 from coterie.study.results import Spent
 from coterie.study.tasks import strictest_least
 from coterie.study.voice import Voice
@@ -87,22 +88,30 @@ class Session(Attendance):
 
 @contextlib.contextmanager
 def attend(
-    orders: Orders, ready: Ready, voice: Voice, own: Greeting, goes_on: Callable[[], str] = str
+    orders: Orders,
+    ready: Ready,
+    voice: Voice,
+    own: Greeting,
+    goes_on: Callable[[], str] = str,
+    attempt: Attempt | None = None,
 ) -> Iterator[Attendance]:
     """Meet the others and greet them; the work is what stands inside. Whatever happens is said to the others and to the
-    audit log. `goes_on`: where the run would go on if it were started again, for people to read."""
-    audit = Audit(orders.audit_path, ready.credentials)
-    _log_start(audit, ready, own)
+    audit log. `goes_on`: where the run would go on if it were started again, for people to read. `attempt`: which
+    one it is, of a run that goes on after a break."""
+    audit, attempt = Audit(orders.audit_path, ready.credentials), attempt or Attempt()
+    wait = orders.wait if attempt.wait is None else attempt.wait
+    _log_start(audit, ready, own, reconnecting=attempt.wait is not None)
     with logging_the_end(audit, goes_on):
         budget = Budget(orders.key, ready, audit)
         with declining(orders, ready, voice):
             budget.check_own(own)
         own = msgspec.structs.replace(own, head=audit.head)
-        with hold_on(), raising_signals(), meeting_of(orders, ready) as met, hidden():
+        with hold_on(), raising_signals(), meeting_of(orders, ready, silence=attempt.wait) as met, hidden():
             spent = Spent()
             voice.phase("waiting for the others")
             with spent.time("waiting for the others"), same_participants():
-                (talk,) = met.connect([0], timeout=orders.wait, waiting=_say_who_is_missing(voice))
+                (talk,) = met.connect([0], timeout=wait, waiting=_say_who_is_missing(voice))
+            attempt.met = True
             with telling_why(talk, ready, goes_on):
                 with spent.time("agreeing on the run"):
                     greeted = greet_everybody(talk, ready.study, own)
@@ -120,10 +129,11 @@ def take_part(
     own: Greeting,
     goes_on: Callable[[], str] = str,
     checkpoints: Checkpoints | None = None,
+    attempt: Attempt | None = None,
 ) -> Iterator[Session]:
     """Attend, and agree with the others on a fit or a prediction. `checkpoints`: where a fit keeps what rows were
     matched to."""
-    with attend(orders, ready, voice, own, goes_on) as here:
+    with attend(orders, ready, voice, own, goes_on, attempt) as here:
         talk, greeted, spent, matched = here.talk, here.greeted, here.spent, None
         if ready.study.data.matching != "equal":
             voice.phase("matching rows")
@@ -174,7 +184,7 @@ def _say_who_is_missing(voice: Voice) -> Callable[[list[str]], None]:
 # -- what is written into the log --------------------------------------------------------------------------
 
 
-def _log_start(audit: Audit, ready: Ready, own: Greeting) -> None:
+def _log_start(audit: Audit, ready: Ready, own: Greeting, reconnecting: bool) -> None:
     audit.record(
         "started",
         **about(ready),
@@ -183,6 +193,7 @@ def _log_start(audit: Audit, ready: Ready, own: Greeting) -> None:
         policy_from=ready.policy_called,
         rows=own.rows,
         source=None if ready.rows is None else ready.rows.source,
+        reconnecting=reconnecting,
     )
 
 
@@ -227,8 +238,10 @@ def same_participants() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def meeting_of(orders: Orders, ready: Ready, lanes: int = MOST_LANES) -> Iterator[Meeting]:
-    """Listen where the study says, and answer those who belong to it."""
+def meeting_of(
+    orders: Orders, ready: Ready, lanes: int = MOST_LANES, silence: float | None = None
+) -> Iterator[Meeting]:
+    """Listen where the study says, and answer those who belong to it. `silence`: see `Meeting`."""
     host, port = split_address(orders.listen or ready.me.address)
     try:
         listener = Listener(host, port)
@@ -247,6 +260,7 @@ def meeting_of(orders: Orders, ready: Ready, lanes: int = MOST_LANES) -> Iterato
         lanes,
         card=lambda: card_of(ready.study),
         progress=orders.stall,
+        silence=silence,
     )
     try:
         yield made

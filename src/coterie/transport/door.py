@@ -223,7 +223,7 @@ class Door:
         with self.register.changed:
             if self.lanes and (sender, 0) not in self.register.taken:
                 why = "its own data or policy does not allow this run"
-                self.register.end(PeerLost(f"{name} declined: {why}; ask there", name))
+                self.register.end(PeerLost.stopped(f"{name} declined: {why}; ask there", name))
 
     def _take(self, sock: ssl.SSLSocket, sender: int, header: Header) -> None:
         """A peer opens a lane."""
