@@ -62,8 +62,8 @@ CASES = [
     ("onetime", "vertical", ("alice", "bob"), "computing", True),
     ("onetime", "horizontal", ("alice", "bob"), "writing results", False),
     ("securenn", "horizontal", ("alice", "bob"), 1, False),
-    ("securenn", "vertical", ("alice", "bob"), 3, False),
-    ("onetime", "horizontal", ("alice", "bob", "carol"), 3, False),
+    ("securenn", "vertical", ("alice", "bob"), 1, False),
+    ("onetime", "horizontal", ("alice", "bob", "carol"), 2, False),
 ]
 
 

@@ -20,6 +20,7 @@ from coterie.cli.options import (
     Listen,
     LogFile,
     Out,
+    PassphraseFd,
     Patience,
     PolicyFile,
     Query,
@@ -28,6 +29,7 @@ from coterie.cli.options import (
     TableName,
     Wait,
 )
+from coterie.cli.passphrases import passphrase_for
 from coterie.errors import InputError
 from coterie.events import tell
 
@@ -53,6 +55,7 @@ def run(
     context: typer.Context,
     study: StudyFile,
     key: Key,
+    passphrase_fd: PassphraseFd = None,
     data: Data = None,
     table: TableName = None,
     query: Query = None,
@@ -86,7 +89,7 @@ def run(
     orders = Orders(
         study, key, data, table, query, out, policy, audit, state,
         listen=listen, wait=wait, patience=timeout, restart=restart, stall=stall,
-        csv=CsvFormat(delimiter, decimal, encoding),
+        csv=CsvFormat(delimiter, decimal, encoding), passphrase=passphrase_for(key, passphrase_fd),
     )  # fmt: skip
     with logging_to(log, "run", console), Progress(console) as voice:
         where = run_study(check_orders(orders), voice)
@@ -97,6 +100,7 @@ def predict(
     context: typer.Context,
     study: StudyFile,
     key: Key,
+    passphrase_fd: PassphraseFd = None,
     model: Annotated[Path | None, typer.Option("--model", help="Your model: results/model.json.")] = None,
     data: Data = None,
     table: TableName = None,
@@ -123,7 +127,7 @@ def predict(
     orders = Orders(
         study, key, data, table, query, out, policy, audit,
         model=model, listen=listen, wait=wait, patience=timeout, stall=stall,
-        csv=CsvFormat(delimiter, decimal, encoding),
+        csv=CsvFormat(delimiter, decimal, encoding), passphrase=passphrase_for(key, passphrase_fd),
     )  # fmt: skip
     with logging_to(log, "predict", console), Progress(console) as voice:
         where = predict_rows(check_orders(orders), voice)
@@ -134,6 +138,7 @@ def preflight(
     context: typer.Context,
     study: StudyFile,
     key: Key,
+    passphrase_fd: PassphraseFd = None,
     data: Data = None,
     table: TableName = None,
     query: Query = None,
@@ -164,6 +169,7 @@ def preflight(
     orders = Orders(
         study, key, data, table, query,
         policy=policy, listen=listen, wait=wait, patience=timeout, csv=CsvFormat(delimiter, decimal, encoding),
+        passphrase=passphrase_for(key, passphrase_fd),
     )  # fmt: skip
     with logging_to(log, "preflight", console):
         found = check(check_orders(orders), told)

@@ -19,6 +19,7 @@ from coterie.cli.options import (
     Listen,
     LogFile,
     Out,
+    PassphraseFd,
     Patience,
     PolicyFile,
     Query,
@@ -27,6 +28,7 @@ from coterie.cli.options import (
     TableName,
     Wait,
 )
+from coterie.cli.passphrases import passphrase_for
 from coterie.cli.run import check_orders
 from coterie.typed import from_json
 
@@ -39,6 +41,7 @@ def survey(
     context: typer.Context,
     study: StudyFile,
     key: Key,
+    passphrase_fd: PassphraseFd = None,
     data: Data = None,
     table: TableName = None,
     query: Query = None,
@@ -68,6 +71,7 @@ def survey(
     orders = Orders(
         study, key, data, table, query, out, policy, audit,
         listen=listen, wait=wait, patience=timeout, stall=stall, csv=CsvFormat(delimiter, decimal, encoding),
+        passphrase=passphrase_for(key, passphrase_fd),
     )  # fmt: skip
     with logging_to(log, "survey", console), Progress(console) as voice:
         where = run_survey(check_orders(orders), voice)

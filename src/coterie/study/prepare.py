@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,9 @@ from coterie.events import tell
 from coterie.matching import normalise
 from coterie.study.agreement import RowWeights, Study, study_hash
 from coterie.study.identity import Identity, load_key
+from coterie.study.lifetimes import check_lifetimes, find_endings
 from coterie.study.policy import Policy, check_policy, check_rows, load_policy
+from coterie.study.protected import Passphrase
 from coterie.study.signatures import verify_signatures
 from coterie.study.study_file import load_study
 from coterie.study.voice import Voice
@@ -41,7 +43,7 @@ def hello_session(study_hash: str) -> bytes:
 class Orders:
     """What somebody at the keyboard has said. `patience`: seconds that a peer may be silent; `stall`: seconds that it
     may send nothing but heartbeats, if not as long as the transport allows; `wait`: seconds for the others to
-    start; `csv`: how a CSV file is written."""
+    start; `csv`: how a CSV file is written; `passphrase`: what opens the key."""
 
     study: Path
     key: Path
@@ -59,6 +61,7 @@ class Orders:
     restart: bool = False
     stall: float | None = None
     csv: CsvFormat = UTF8
+    passphrase: Passphrase = field(default=None, repr=False)
 
     @property
     def audit_path(self) -> Path:
@@ -109,6 +112,11 @@ class Known:
         return self.rank in self.world.servers
 
     @property
+    def endings(self) -> list[str]:
+        """Which certificates end soon."""
+        return find_endings(self.study.everybody, self.me.name)
+
+    @property
     def deals(self) -> bool:
         return self.rank == self.world.dealer
 
@@ -129,10 +137,11 @@ class Ready(Known):
 
 def recognise(orders: Orders) -> Known:
     """Check key, study and signatures: from then on there are others to whom this participant is known."""
-    key = load_key(orders.key)
+    key = load_key(orders.key, orders.passphrase)
     study = load_study(orders.study)
     rank = study.rank_of(key)
     verify_signatures(orders.study, study)
+    check_lifetimes(study.everybody, study.at_rank(rank).name)
     known = Known(study, study_hash(study), rank, Credentials(study.at_rank(rank).certificate, key))
     about = {"study": study.study.name, "study_hash": known.hash, "participant": known.me.name}
     tell(log, logging.INFO, "recognised", f"{known.me.name} takes part in {study.study.name}", **about)

@@ -98,6 +98,8 @@ def attend(
     """Meet the others and greet them; the work is what stands inside. Whatever happens is said to the others and to the
     audit log. `goes_on`: where the run would go on if it were started again, for people to read. `attempt`: which
     one it is, of a run that goes on after a break."""
+    for ending in ready.endings:
+        voice.note(ending)
     audit, attempt = Audit(orders.audit_path, ready.credentials), attempt or Attempt()
     wait = orders.wait if attempt.wait is None else attempt.wait
     _log_start(audit, ready, own, reconnecting=attempt.wait is not None)
