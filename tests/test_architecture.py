@@ -43,6 +43,7 @@ ORDER = [
     "surveying",
     "simulation",
     "cli",
+    "taking_part",
 ]
 MODULES = sorted(SOURCE.rglob("*.py"))
 

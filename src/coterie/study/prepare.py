@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from coterie.columns import Column
 from coterie.data import UTF8, CsvFormat, Rows, read_rows, sort_by_id
 from coterie.data.lenient import read_with_gaps
+from coterie.data.tables import Table
 from coterie.errors import DataError, InputError
 from coterie.events import tell
 from coterie.matching import normalise
@@ -47,7 +48,7 @@ class Orders:
 
     study: Path
     key: Path
-    data: str | None = None
+    data: str | Table | None = None
     table: str | None = None
     query: str | None = None
     out: Path = Path("results")

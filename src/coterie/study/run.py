@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,13 +38,25 @@ from coterie.study.session import Session, everybody_is_done, summary, take_part
 from coterie.study.survey_terms import refuse_survey
 from coterie.study.voice import Voice
 
-__all__ = ["check_budget", "run_study"]
+__all__ = ["Fitted", "check_budget", "fit_in_study", "run_study"]
 
 log = logging.getLogger(__name__)
 
 
+class Fitted(NamedTuple):
+    """Where the results are, and what this participant has learnt."""
+
+    out: Path
+    outcome: Outcome
+
+
 def run_study(orders: Orders, voice: Voice | None = None) -> Path:
     """Take part in a study, to the end; returns where the results are."""
+    return fit_in_study(orders, voice).out
+
+
+def fit_in_study(orders: Orders, voice: Voice | None = None) -> Fitted:
+    """The same, with what was learnt."""
     voice = voice or Voice()
     voice.phase("checking key, study, signatures, policy and data")
     known = recognise(orders)
@@ -56,13 +69,15 @@ def run_study(orders: Orders, voice: Voice | None = None) -> Path:
     checkpoints = Checkpoints(orders.state_path(ready.hash), purpose_of(ready))
     check_state(checkpoints.folder)
 
-    def attempt_run(attempt: Attempt) -> Path:
+    def attempt_run(attempt: Attempt) -> Fitted:
         return _attempt(orders, ready, voice, checkpoints, attempt)
 
-    return tell_results(keep_going(attempt_run, known.study.participants.reconnect, voice))
+    fitted = keep_going(attempt_run, known.study.participants.reconnect, voice)
+    tell_results(fitted.out)
+    return fitted
 
 
-def _attempt(orders: Orders, ready: Ready, voice: Voice, checkpoints: Checkpoints, attempt: Attempt) -> Path:
+def _attempt(orders: Orders, ready: Ready, voice: Voice, checkpoints: Checkpoints, attempt: Attempt) -> Fitted:
     """Meet the others, and compute from the newest common checkpoint to the results."""
     study = ready.study
     own = own_greeting(ready, checkpoints, orders.restart and not attempt.began)
@@ -93,7 +108,7 @@ def _attempt(orders: Orders, ready: Ready, voice: Voice, checkpoints: Checkpoint
             write_manifest(folder, ready, "fit", agreed.run, last)
             everybody_is_done(session.talk, ready, audit)
         _keep_the_end(checkpoints, watch.end)
-    return orders.out
+    return Fitted(orders.out, outcome)
 
 
 def _fit(me: Party, ready: Ready, agreed: Agreed, watch: Watch, point: Point | None) -> tuple[Outcome, Kept]:
