@@ -9,7 +9,7 @@ import os
 import sys
 from pathlib import Path
 
-from coterie.errors import InputError
+from coterie.errors import InputError, StudyError
 from coterie.study.identity import needs_passphrase
 
 __all__ = ["ask_new_passphrase", "passphrase_for", "read_passphrase"]
@@ -20,8 +20,11 @@ MOST = 4096
 
 def passphrase_for(key: Path, descriptor: int | None) -> bytes | None:
     """What opens a key: nothing, if it needs nothing; from the file with that number, else from the terminal. None
-    where there is neither: loading the key then says what to do."""
-    if not needs_passphrase(key):
+    where there is neither, and where the key cannot be read: loading it then says what to do."""
+    try:
+        if not needs_passphrase(key):
+            return None
+    except StudyError:
         return None
     if descriptor is not None:
         return read_passphrase(descriptor)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -93,6 +92,7 @@ def _attempt(orders: Orders, ready: Ready, voice: Voice, checkpoints: Checkpoint
         with session.role(session.agreed.task.lanes) as me:
             watch.me = me
             outcome, kept = _fit(me, ready, agreed, watch, point)
+            spent.iterations, spent.waited = me.channel.laps, me.channel.idling.waited
         outcome.disclosures = audit.openings(agreed.run)
         spent.memory = peak_bytes()
         voice.phase("writing results")
@@ -116,8 +116,9 @@ def _fit(me: Party, ready: Ready, agreed: Agreed, watch: Watch, point: Point | N
     family = FAMILIES[agreed.task.protocol](me, agreed.task.problem)
     row_weights = ready.members if ready.rows is None else ready.rows.weights
     outcome = fit(family, agreed.task, own_block(ready, agreed, family), watch, point, row_weights=row_weights)
-    if outcome.inertia is not None:
-        outcome.inertia *= ready.study.data.row_weights.step  # 1, where all rows count alike
+    step = ready.study.data.row_weights.step  # 1, where all rows count alike
+    outcome.inertia = None if outcome.inertia is None else outcome.inertia * step
+    outcome.scatter = None if outcome.scatter is None else outcome.scatter * step
     outcome.traffic = me.channel.traffic()
     family = family.of(agreed.task.chosen(outcome).problem)
     kept: Kept = {}
@@ -196,11 +197,9 @@ class _Progress(Watch):
         self.attempt = attempt
         self.session, self.agreed, self.checkpoints = session, session.agreed, checkpoints
         self.me: Party | None = None
-        self.last = time.perf_counter()
         self.end = self.agreed.mark if self.agreed.replayed else None
 
     def iterated(self, point: Callable[[], Point]) -> None:
-        self.session.spent.iterations.append(time.perf_counter() - self.last)
         here = point()
         self._save(here)
         sent = 0 if self.me is None else self.me.channel.bytes_sent
@@ -208,7 +207,6 @@ class _Progress(Watch):
         where = f"iteration {here.iteration}{f' of start {here.start + 1}' if here.start else ''}"
         fields = {"iteration": here.iteration, "start": here.start, "bytes_sent": sent}
         tell(log, logging.INFO, "iteration", f"{where} is done", **fields)
-        self.last = time.perf_counter()
 
     def finished(self, point: Callable[[], Point]) -> None:
         if not self.agreed.replayed:
