@@ -80,10 +80,12 @@ def run(
     Started again after it was stopped, with all the others, a run goes on where it was. Started again when it is done,
     with another --out, it gives everybody the same results once more.
     """
+    from coterie.cli.closing import show_end
     from coterie.cli.progress import Progress
     from coterie.data.csv_file import CsvFormat
     from coterie.study.prepare import Orders
     from coterie.study.run import run_study
+    from coterie.study.study_file import load_study
 
     console: Console = context.obj
     orders = Orders(
@@ -91,9 +93,11 @@ def run(
         listen=listen, wait=wait, patience=timeout, restart=restart, stall=stall,
         csv=CsvFormat(delimiter, decimal, encoding), passphrase=passphrase_for(key, passphrase_fd),
     )  # fmt: skip
-    with logging_to(log, "run", console), Progress(console) as voice:
-        where = run_study(check_orders(orders), voice)
-    console.say(f"done: results are in {where}", "done", out=str(where))
+    with logging_to(log, "run", console):
+        orders, agreed = check_orders(orders), load_study(study)
+        with Progress(console) as voice:
+            where = run_study(orders, voice)
+    show_end(console, where, agreed)
 
 
 def predict(
