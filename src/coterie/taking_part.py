@@ -242,15 +242,23 @@ class Fit(Results):
         path = self.out / "centers.csv"
         if not path.exists():
             return None
-        with contextlib.suppress(ImportError):
-            pandas = importlib.import_module("pandas")
-            return pandas.read_csv(path, index_col="cluster", float_precision="round_trip").drop(
-                columns="size", errors="ignore"
-            )
         with path.open(newline="", encoding="utf-8") as stream:
             names, *lines = csv.reader(stream)
-        columns = [at for at, name in enumerate(names) if name not in ("cluster", "size")]
-        return np.array([[float(line[at] or "nan") for at in columns] for line in lines])
+        columns = range(1 if self.sizes is None else 2, len(names))
+        cells = [[_number(line[at]) for at in columns] for line in lines]
+        with contextlib.suppress(ImportError):
+            pandas = importlib.import_module("pandas")
+            index = pandas.RangeIndex(len(lines), name="cluster")
+            return pandas.DataFrame(cells, columns=[names[at] for at in columns], index=index)
+        return np.array(cells)
+
+
+def _number(text: str) -> float | str:
+    """What stands in a cell; a date stays a text."""
+    try:
+        return float(text or "nan")
+    except ValueError:
+        return text
 
 
 class Printed(Voice):
