@@ -33,6 +33,7 @@ ORDER = [
     "data",
     "report",
     "study",
+    "serving",
     "row_weights",
     "encoded",
     "parameters",

@@ -817,12 +817,12 @@ def test_a_host_without_threads_or_sockets_to_spare_goes_on_when_there_are_some(
         short = [RuntimeError("can't start new thread"), OSError(24, "Too many open files")]
         attend = met.door._attend
 
-        def scarce(plain, where):
+        def scarce(plain):
             if short:
                 problem = short.pop()
                 plain.close()  # whoever asks goes on from here
                 raise problem
-            attend(plain, where)
+            attend(plain)
 
         monkeypatch.setattr(met.door, "_attend", scarce)
         for _ in range(2):

@@ -24,7 +24,7 @@ from coterie.study.budget import Budget
 from coterie.study.checkpoint import Checkpoints
 from coterie.study.endings import declining, hidden, logging_the_end, raising_signals, telling_why
 from coterie.study.greetings import Greeting, card_of, read_letter
-from coterie.study.handshake import Agreed, Greeted, agree_on_task, greet_everybody
+from coterie.study.handshake import Agreed, Greeted, agree_on_task, check_brought, greet_everybody
 from coterie.study.identity import split_address
 from coterie.study.matched import Matching
 from coterie.study.matching import check_private, match_rows
@@ -104,11 +104,12 @@ def attend(
     wait = orders.wait if attempt.wait is None else attempt.wait
     _log_start(audit, ready, own, reconnecting=attempt.wait is not None)
     with logging_the_end(audit, goes_on):
-        budget = Budget(orders.key, ready, audit)
+        budget = Budget(orders.ledger_beside, ready, audit)
         with declining(orders, ready, voice):
             budget.check_own(own)
         own = msgspec.structs.replace(own, head=audit.head)
-        with hold_on(), raising_signals(), meeting_of(orders, ready, silence=attempt.wait) as met, hidden():
+        meeting = meeting_of(orders, ready, purpose=own.purpose, silence=attempt.wait)
+        with hold_on(), raising_signals(), meeting as met, hidden():
             spent = Spent()
             voice.phase("waiting for the others")
             with spent.time("waiting for the others"), same_participants():
@@ -117,6 +118,7 @@ def attend(
             with telling_why(talk, ready, goes_on):
                 with spent.time("agreeing on the run"):
                     greeted = greet_everybody(talk, ready.study, own)
+                    check_brought(greeted, ready.study, orders.most_rows)
                 openings = Openings(audit, talk, greeted, budget.check_greeted(greeted, own.purpose))
                 yield Attendance(ready, greeted, talk, audit, spent, voice, met, openings)
             talk.close()
@@ -241,17 +243,11 @@ def same_participants() -> Iterator[None]:
 
 @contextlib.contextmanager
 def meeting_of(
-    orders: Orders, ready: Ready, lanes: int = MOST_LANES, silence: float | None = None
+    orders: Orders, ready: Ready, lanes: int = MOST_LANES, purpose: str = "", silence: float | None = None
 ) -> Iterator[Meeting]:
-    """Listen where the study says, and answer those who belong to it. `silence`: see `Meeting`."""
-    host, port = split_address(orders.listen or ready.me.address)
-    try:
-        listener = Listener(host, port)
-    except OSError as error:
-        raise InputError(
-            f"{ready.me.name} cannot listen on {host}:{port} ({error.strerror}). Is another run using the port? Behind "
-            "a forwarded address, say where to listen with --listen HOST:PORT"
-        ) from None
+    """Listen where the study says, and answer those who belong to it. `purpose`: what they meet for; `silence`: see
+    `Meeting`."""
+    listener = _listen(orders, ready) if orders.door is None else orders.door()
     made = Meeting(
         ready.world,
         ready.rank,
@@ -263,11 +259,23 @@ def meeting_of(
         card=lambda: card_of(ready.study),
         progress=orders.stall,
         silence=silence,
+        purpose=purpose,
     )
     try:
         yield made
     finally:
         made.close()
+
+
+def _listen(orders: Orders, ready: Ready) -> Listener:
+    host, port = split_address(orders.listen or ready.me.address)
+    try:
+        return Listener(host, port)
+    except OSError as error:
+        raise InputError(
+            f"{ready.me.name} cannot listen on {host}:{port} ({error.strerror}). Is another run using the port? Behind "
+            "a forwarded address, say where to listen with --listen HOST:PORT"
+        ) from None
 
 
 class Finished(msgspec.Struct, frozen=True):

@@ -15,6 +15,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from coterie.errors import AuthenticationError, CoterieError, FrameError, PeerLost, WrongSession
 from coterie.events import tell
@@ -23,12 +24,25 @@ from coterie.transport.channel import CONTROL_LIMIT, Header, Refusal, letter
 from coterie.transport.hello import DECLINE, ELSEWHERE, HANDSHAKE, PROBE, begin_tls, check_hello, hello, read_hello, say
 from coterie.transport.register import Register
 
-__all__ = ["Door", "Listener"]
+__all__ = ["Comers", "Door", "Listener"]
 
 log = logging.getLogger(__name__)
 
 #: The most strangers that may be attended to at a time; seconds for a refused one to hear of it.
 CROWD, FAREWELL = 64, 0.5
+
+
+class Comers(Protocol):
+    """Where those who connect come from: a port (`Listener`), or another process (`HandedListener`)."""
+
+    def fileno(self) -> int:
+        """What to look at for somebody who comes."""
+
+    def accept(self) -> socket.socket:
+        """Who has connected. This does not wait: if nobody is there, or no longer, it is an OSError."""
+
+    def close(self) -> None:
+        """Nobody is taken any more."""
 
 
 class Listener:
@@ -37,7 +51,14 @@ class Listener:
     def __init__(self, host: str = "127.0.0.1", port: int = 0) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.socket = socket.create_server((host, port), family=family, backlog=CROWD)
+        self.socket.setblocking(False)  # whoever was announced may be gone before it is accepted
         self.host, self.port = self.socket.getsockname()[:2]
+
+    def fileno(self) -> int:
+        return self.socket.fileno()
+
+    def accept(self) -> socket.socket:
+        return self.socket.accept()[0]
 
     def close(self) -> None:
         self.socket.close()
@@ -53,7 +74,7 @@ class Door:
     def __init__(
         self,
         register: Register,
-        listener: Listener,
+        listener: Comers,
         context: ssl.SSLContext,
         ranks: Mapping[str, int],
         lanes: int,
@@ -65,7 +86,6 @@ class Door:
         self.listener, self.context, self.ranks = listener, context, ranks
         self.lanes, self.card = lanes, card
         self.guests: dict[threading.Thread, socket.socket] = {}
-        listener.socket.setblocking(False)  # whoever was announced may be gone before it is accepted
         self._wake_read, self._wake_write = os.pipe()
         self.thread = threading.Thread(target=self._accept, name="coterie-accept", daemon=True)
         self.thread.start()
@@ -85,7 +105,7 @@ class Door:
 
     def _accept(self) -> None:
         poller = select.poll()
-        poller.register(self.listener.socket.fileno(), select.POLLIN)
+        poller.register(self.listener.fileno(), select.POLLIN)
         poller.register(self._wake_read, select.POLLIN)
         while True:
             ready = poller.poll()
@@ -96,14 +116,13 @@ class Door:
             if len(crowd) >= CROWD:
                 self._dismiss([random.choice(crowd)])  # by chance, so that a flood cannot push all others out
             try:
-                plain, address = self.listener.socket.accept()
-                self._attend(plain, _written(address))
+                self._attend(self.listener.accept())
             except (OSError, RuntimeError):  # the guest is gone, or there are no more sockets or threads for now
                 time.sleep(0.05)
 
-    def _attend(self, plain: socket.socket, where: str) -> None:
+    def _attend(self, plain: socket.socket) -> None:
         """Give a guest a thread, until it is let in or sent away."""
-        host = threading.Thread(target=self._receive, args=(plain, where), name="coterie-greet", daemon=True)
+        host = threading.Thread(target=self._receive, args=(plain,), name="coterie-greet", daemon=True)
         try:
             with self.register.changed:
                 self.guests[host] = plain.dup()
@@ -125,9 +144,9 @@ class Door:
                         self.guests[host].shutdown(socket.SHUT_RDWR)
             host.join()
 
-    def _receive(self, plain: socket.socket, where: str) -> None:
+    def _receive(self, plain: socket.socket) -> None:
         try:
-            self._let_in(plain, where)
+            self._let_in(plain, _find_address(plain))
         finally:
             self._forget()
 
@@ -244,7 +263,10 @@ class Door:
             register.changed.notify_all()
 
 
-def _written(address: tuple[str, int, int, int] | tuple[str, int]) -> str:
-    """An address as people write it."""
-    host, port = address[:2]
+def _find_address(plain: socket.socket) -> str:
+    """Where a guest comes from, as people write it."""
+    try:
+        host, port = plain.getpeername()[:2]
+    except (OSError, ValueError):  # it is gone already, or came by no network
+        return "nowhere"
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
