@@ -49,6 +49,7 @@ SENDERS: dict[tuple[str, str], str] = {
     ("transport/tls.py", "send"): "a socket",
     ("transport/door.py", "sendall"): "sockets, before a channel exists",
     ("transport/hello.py", "sendall"): "sockets, before a channel exists",
+    ("serving/reception.py", "sendall"): "sockets, before a channel exists: a hello's answer, or a TLS alert",
     ("transport/links.py", "send"): "sockets of a link that is slowed down, for measurements",
 }
 
