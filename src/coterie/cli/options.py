@@ -15,6 +15,7 @@ __all__ = [
     "Encoding",
     "Key",
     "Listen",
+    "LogFile",
     "Out",
     "PassphraseFd",
     "Patience",
@@ -50,6 +51,9 @@ Out = Annotated[Path, typer.Option("--out", "-o", help="The folder for the resul
 PolicyFile = Annotated[Path | None, typer.Option("--policy", help="Your policy; policy.toml beside the key.")]
 AuditLog = Annotated[Path | None, typer.Option("--audit", help="Your audit log; audit.jsonl beside the key.")]
 Listen = Annotated[str | None, typer.Option("--listen", help="HOST:PORT to listen at, if not the study's address.")]
+LogFile = Annotated[
+    Path | None, typer.Option("--log", help="A file to append JSON lines to, for operators: what happened and when.")
+]
 Wait = Annotated[float, typer.Option("--wait", help="Seconds to wait for the others to start.")]
 Patience = Annotated[
     float, typer.Option("--timeout", help="Seconds that a peer may be silent before it counts as lost.")

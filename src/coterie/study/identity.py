@@ -43,6 +43,10 @@ MOST_YEARS = 30
 ADDRESS = re.compile(r"(?:([A-Za-z0-9._-]{1,253})|\[([0-9A-Fa-f:.]{2,45}(?:%[A-Za-z0-9._-]{1,40})?)\]):([0-9]{1,5})")
 
 
+#: How the file is called that is sent to others.
+IDENTITY = ".identity.toml"
+
+
 class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What others need to know: to be sent to them, and not secret."""
 
@@ -82,7 +86,7 @@ def create_identity(
     made = create_credentials(name, years)
     key = made.key if passphrase is None else protect(made.key, passphrase)
     identity = Identity(name, address, fingerprint(made.certificate), made.certificate)
-    card = folder / f"{name}.identity.toml"
+    card = folder / f"{name}{IDENTITY}"
     if card.exists():
         raise InputError(f"{card} is there already; move it away or choose another name")
     write_file(folder / f"{name}.key", key.encode(), mode=0o600, replace=False)
@@ -92,6 +96,8 @@ def create_identity(
 
 
 def load_identity(path: Path) -> Identity:
+    if path.suffix == ".key":
+        raise StudyError(f"{path} is the private key, which stays with you; give {path.stem}{IDENTITY}")
     identity = decode_toml(read_text(path, "the identity file"), Identity, path, "an identity file")
     check_identity(identity, str(path))
     return identity
@@ -150,6 +156,8 @@ def change_passphrase(path: Path, passphrase: Passphrase, new: bytes | None) -> 
 
 
 def _read_key(path: Path) -> str:
+    if path.name.endswith(IDENTITY):
+        raise StudyError(f"{path} is the public identity; give {path.name.removesuffix(IDENTITY)}.key, the private key")
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
     except OSError as error:

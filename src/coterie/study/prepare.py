@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,7 +14,9 @@ from numpy.typing import NDArray
 from coterie.columns import Column
 from coterie.data import UTF8, CsvFormat, Rows, read_rows, sort_by_id
 from coterie.data.lenient import read_with_gaps
+from coterie.data.tables import Table
 from coterie.errors import DataError, InputError
+from coterie.events import tell
 from coterie.matching import normalise
 from coterie.study.agreement import RowWeights, Study, study_hash
 from coterie.study.identity import Identity, load_key
@@ -30,6 +33,8 @@ from coterie.transport.door import Comers
 from coterie.transport.hello import Peer
 
 __all__ = ["Known", "Orders", "Ready", "hello_session", "prepare", "read_data", "recognise", "tell_handled"]
+
+log = logging.getLogger(__name__)
 
 
 def hello_session(study_hash: str) -> bytes:
@@ -48,7 +53,7 @@ class Orders:
 
     study: Path
     key: Path
-    data: str | None = None
+    data: str | Table | None = None
     table: str | None = None
     query: str | None = None
     out: Path = Path("results")
@@ -154,7 +159,10 @@ def recognise(orders: Orders) -> Known:
     me = study.at_rank(rank)
     missing = tuple(find_missing(orders.study, study, me.name))
     check_lifetimes(study.everybody, me.name)
-    return Known(study, study_hash(study), rank, Credentials(me.certificate, key), missing)
+    known = Known(study, study_hash(study), rank, Credentials(me.certificate, key), missing)
+    about = {"study": study.study.name, "study_hash": known.hash, "participant": known.me.name}
+    tell(log, logging.INFO, "recognised", f"{known.me.name} takes part in {study.study.name}", **about)
+    return known
 
 
 def prepare(orders: Orders, known: Known | None = None) -> Ready:

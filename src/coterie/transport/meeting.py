@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from coterie.errors import PeerLost, PeerUnreachable
+from coterie.events import tell
 from coterie.transport.certificates import Credentials, fingerprint
 from coterie.transport.channel import Abort, World, trouble
 from coterie.transport.dialler import Dialler
@@ -136,6 +137,7 @@ class Meeting:
     ) -> None:
         register = self.register
         told: list[str] = []
+        absent = [world.names[other] for other in world.peers(self.rank)]
         while True:
             self._take_accepted(wanted, world, deadline)
             try:
@@ -145,6 +147,8 @@ class Meeting:
                 raise self._find_reason(error) from None
             self._look_at_doors(world, deadline)
             missing = register.find_missing(wanted)
+            if any(lane == 0 for _, lane in wanted):
+                absent = self._note_connected(absent, missing)
             if not missing:
                 return
             described = [register.describe(name) for name in missing]
@@ -154,6 +158,13 @@ class Meeting:
             if time.monotonic() >= deadline:
                 last = ", ".join(register.describe(name, ever=True) for name in missing)
                 raise PeerUnreachable(f"{last} did not connect in time", missing[0])
+
+    def _note_connected(self, absent: list[str], missing: list[str]) -> list[str]:
+        """Tell operators who has come, of those who were absent; returns who still is."""
+        for name in absent:
+            if name not in missing:
+                tell(log, logging.INFO, "connected", f"{name} is connected", peer=name)
+        return missing
 
     def _take_accepted(self, wanted: list[tuple[int, int]], world: World, deadline: float) -> None:
         """Make inboxes of the connections that have come; if some are missing, wait a moment. Raises what ended the
