@@ -32,6 +32,7 @@ ORDER = [
     "data",
     "report",
     "study",
+    "relay",
     "row_weights",
     "encoded",
     "parameters",

@@ -13,6 +13,7 @@ from coterie.cli import audit, identity, study
 from coterie.cli.console import Console
 from coterie.cli.demo import demo
 from coterie.cli.forecast import forecast
+from coterie.cli.relay import relay
 from coterie.cli.run import predict, preflight, run
 from coterie.cli.simulate import simulate
 from coterie.cli.survey import survey
@@ -31,6 +32,7 @@ HELP = """k-means across organisations, with nobody's data leaving home.
 Try it on this machine     demo, simulate, forecast
 Agree with the others      identity, study
 Run together               survey, preflight, run, predict
+Carry connections          relay
 Look back                  audit
 
 Exit codes: 0 done, 2 usage, 3 data, 4 study, 5 policy, 6 peer unreachable, 7 peer died, 8 authentication, 9 protocol
@@ -100,4 +102,5 @@ app.command("survey", short_help="Look at columns together before a study: missi
 app.command("preflight", short_help="Check everything that can be checked before a run.")(preflight)
 app.command("run", short_help="Take part in a study, in whatever role.")(run)
 app.command("predict", short_help="Label new rows with a study's model.")(predict)
+app.command("relay", short_help="Join the connections of participants who can only dial out.")(relay)
 app.add_typer(audit.app, name="audit", short_help="Verify the log of what happened here.")

@@ -18,6 +18,7 @@ __all__ = [
     "Out",
     "Patience",
     "PolicyFile",
+    "ProxyUrl",
     "Query",
     "Stall",
     "StudyFile",
@@ -42,6 +43,12 @@ Out = Annotated[Path, typer.Option("--out", "-o", help="The folder for the resul
 PolicyFile = Annotated[Path | None, typer.Option("--policy", help="Your policy; policy.toml beside the key.")]
 AuditLog = Annotated[Path | None, typer.Option("--audit", help="Your audit log; audit.jsonl beside the key.")]
 Listen = Annotated[str | None, typer.Option("--listen", help="HOST:PORT to listen at, if not the study's address.")]
+ProxyUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--proxy", help="http://HOST:PORT of an HTTP proxy to dial through; by default HTTPS_PROXY. Empty: none."
+    ),
+]
 Wait = Annotated[float, typer.Option("--wait", help="Seconds to wait for the others to start.")]
 Patience = Annotated[
     float, typer.Option("--timeout", help="Seconds that a peer may be silent before it counts as lost.")

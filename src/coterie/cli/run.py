@@ -19,6 +19,7 @@ from coterie.cli.options import (
     Out,
     Patience,
     PolicyFile,
+    ProxyUrl,
     Query,
     Stall,
     StudyFile,
@@ -58,6 +59,7 @@ def run(
     policy: PolicyFile = None,
     audit: AuditLog = None,
     listen: Listen = None,
+    proxy: ProxyUrl = None,
     wait: Wait = 3600.0,
     timeout: Patience = 10.0,
     stall: Stall = None,
@@ -80,7 +82,7 @@ def run(
     orders = check_orders(
         Orders(
             study, key, data, table, query, out, policy, audit, state,
-            listen=listen, wait=wait, patience=timeout, restart=restart, stall=stall,
+            listen=listen, proxy=proxy, wait=wait, patience=timeout, restart=restart, stall=stall,
             csv=CsvFormat(delimiter, decimal, encoding),
         )
     )  # fmt: skip
@@ -104,6 +106,7 @@ def predict(
     policy: PolicyFile = None,
     audit: AuditLog = None,
     listen: Listen = None,
+    proxy: ProxyUrl = None,
     wait: Wait = 3600.0,
     timeout: Patience = 10.0,
     stall: Stall = None,
@@ -118,7 +121,7 @@ def predict(
     orders = check_orders(
         Orders(
             study, key, data, table, query, out, policy, audit,
-            model=model, listen=listen, wait=wait, patience=timeout, stall=stall,
+            model=model, listen=listen, proxy=proxy, wait=wait, patience=timeout, stall=stall,
             csv=CsvFormat(delimiter, decimal, encoding),
         )
     )  # fmt: skip
@@ -139,6 +142,7 @@ def preflight(
     encoding: Encoding = "utf-8",
     policy: PolicyFile = None,
     listen: Listen = None,
+    proxy: ProxyUrl = None,
     wait: Annotated[float, typer.Option("--wait", help="Seconds to wait for others to come up.")] = 0.0,
     timeout: Patience = 10.0,
 ) -> None:
@@ -157,7 +161,8 @@ def preflight(
 
     orders = Orders(
         study, key, data, table, query,
-        policy=policy, listen=listen, wait=wait, patience=timeout, csv=CsvFormat(delimiter, decimal, encoding),
+        policy=policy, listen=listen, proxy=proxy, wait=wait, patience=timeout,
+        csv=CsvFormat(delimiter, decimal, encoding),
     )  # fmt: skip
     found = check(check_orders(orders), told)
     unseen = [finding.what for finding in found if finding.fine is None]

@@ -19,6 +19,7 @@ from coterie.cli.options import (
     Out,
     Patience,
     PolicyFile,
+    ProxyUrl,
     Query,
     Stall,
     StudyFile,
@@ -47,6 +48,7 @@ def survey(
     policy: PolicyFile = None,
     audit: AuditLog = None,
     listen: Listen = None,
+    proxy: ProxyUrl = None,
     wait: Wait = 3600.0,
     timeout: Patience = 10.0,
     stall: Stall = None,
@@ -65,7 +67,8 @@ def survey(
     orders = check_orders(
         Orders(
             study, key, data, table, query, out, policy, audit,
-            listen=listen, wait=wait, patience=timeout, stall=stall, csv=CsvFormat(delimiter, decimal, encoding),
+            listen=listen, proxy=proxy, wait=wait, patience=timeout, stall=stall,
+            csv=CsvFormat(delimiter, decimal, encoding),
         )
     )  # fmt: skip
     with Progress(console) as voice:

@@ -21,6 +21,7 @@ from coterie.transport.certificates import certificate_name, create_credentials,
 
 __all__ = [
     "Identity",
+    "Via",
     "create_identity",
     "derived_key",
     "load_identity",
@@ -36,13 +37,23 @@ __all__ = [
 ADDRESS = re.compile(r"(?:([A-Za-z0-9._-]{1,253})|\[([0-9A-Fa-f:.]{2,45}(?:%[A-Za-z0-9._-]{1,40})?)\]):([0-9]{1,5})")
 
 
-class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What others need to know: to be sent to them, and not secret."""
+class Via(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A relay, by way of which a participant is reached: its name and the certificate that it must show."""
+
+    name: str
+    fingerprint: str
+    certificate: str
+
+
+class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What others need to know: to be sent to them, and not secret. `via`: the relay at `address`, if one is dialled to
+    reach this participant."""
 
     name: str
     address: str
     fingerprint: str
     certificate: str
+    via: Via | None = None
 
     @property
     def host(self) -> str:
@@ -51,6 +62,13 @@ class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def port(self) -> int:
         return split_address(self.address)[1]
+
+    @property
+    def where(self) -> str:
+        """Where it is reached, in words."""
+        if self.via is None:
+            return self.address
+        return f"{self.address}, by way of the relay {self.via.name} (fingerprint {self.via.fingerprint})"
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -63,12 +81,17 @@ def split_address(address: str) -> tuple[str, int]:
     return found[1] or found[2], int(found[3])
 
 
-def create_identity(name: str, address: str, folder: Path) -> Identity:
-    """Write NAME.key, for this organisation alone, and NAME.identity.toml, for everybody."""
+def create_identity(name: str, address: str, folder: Path, relay: Identity | None = None) -> Identity:
+    """Write NAME.key, for this organisation alone, and NAME.identity.toml, for everybody. `relay`: the identity of the
+    relay by way of which it is reached, in place of an address."""
     check_name(name)
+    address = address if relay is None else relay.address
     split_address(address)
+    if relay is not None and relay.via is not None:
+        raise InputError(f"{relay.name} is no relay: it is itself reached by way of one, {relay.via.name}")
     made = create_credentials(name)
-    identity = Identity(name, address, fingerprint(made.certificate), made.certificate)
+    via = None if relay is None else Via(relay.name, relay.fingerprint, relay.certificate)
+    identity = Identity(name, address, fingerprint(made.certificate), made.certificate, via)
     card = folder / f"{name}.identity.toml"
     if card.exists():
         raise InputError(f"{card} is there already; move it away or choose another name")
@@ -90,6 +113,11 @@ def check_identity(identity: Identity, where: str) -> None:
         split_address(identity.address)
     except InputError as error:
         raise StudyError(f"{where}: {error}") from None
+    if identity.via is not None:
+        relay = identity.via
+        check_identity(Identity(relay.name, identity.address, relay.fingerprint, relay.certificate), where)
+        if relay.fingerprint == identity.fingerprint:
+            raise StudyError(f"{where}: {identity.name} cannot be reached by way of itself; a relay has its own key")
     try:
         found = fingerprint(identity.certificate)
         public_key(identity.certificate)

@@ -13,6 +13,9 @@ from coterie.study.greetings import Card, compare_cards
 from coterie.study.prepare import Orders, Ready, prepare
 from coterie.study.run import check_budget
 from coterie.study.session import meeting_of, same_participants
+from coterie.study.signatures import bring_signed
+from coterie.transport.hello import HANDSHAKE, NotYet
+from coterie.transport.relayed import UNKNOWN, ask_relay, bring_study
 from coterie.transport.visits import probe
 from coterie.typed import from_msgpack
 
@@ -58,7 +61,7 @@ def preflight(orders: Orders, told: Callable[[Finding], None]) -> list[Finding]:
     for remark in _without_resolution(ready):
         tell(remark)
     with meeting_of(orders, ready, lanes=0) as meeting:  # so that others who check at the same time find somebody here
-        tell(Finding("address", True, f"listening at {orders.listen or ready.me.address}"))
+        tell(_own_address(orders, ready))
         deadline = time.monotonic() + orders.wait
         missing = ready.world.peers(ready.rank)
         while missing:
@@ -119,6 +122,30 @@ def _without_resolution(ready: Ready) -> list[Finding]:
     return found
 
 
+def _own_address(orders: Orders, ready: Ready) -> Finding:
+    """Where the others reach this participant; of a relay, whether it is there and knows the study."""
+    relay = ready.relay_of(ready.me)
+    if relay is None:
+        return Finding("address", True, f"listening at {orders.listen or ready.me.address}")
+    through = f" (dialled through the proxy {relay.proxy})" if relay.proxy else ""
+    patience = min(orders.patience, HANDSHAKE)
+    try:
+        known = ask_relay(relay, ready.credentials, ready.hash, patience)
+        if not known:
+            brought = bring_signed(orders.study, ready.study, ready.hash)
+            if brought is not None:
+                bring_study(relay, brought, patience)
+                known = ask_relay(relay, ready.credentials, ready.hash, patience)
+        if not known:
+            raise PeerUnreachable(f"{relay}: {UNKNOWN}")
+    except NotYet as problem:
+        error = PeerUnreachable(str(problem))
+        return Finding("relay", False, f"{error}{through}", error)
+    except CoterieError as error:
+        return Finding("relay", False, str(error), error)
+    return Finding("relay", True, f"{relay}{through} has the pinned certificate and knows the study")
+
+
 def _ask(orders: Orders, ready: Ready, other: int) -> Finding:
     name, peer = ready.world.names[other], ready.peers[other]
     began = time.time()
@@ -128,9 +155,9 @@ def _ask(orders: Orders, ready: Ready, other: int) -> Finding:
         card = from_msgpack(raw, Card)
         compare_cards(ready.study, card, name)
     except PeerUnreachable as error:
-        return Finding(
-            name, None, "is not up yet (connection, certificate, version and study could not be checked)", error
-        )
+        unseen = "connection, certificate, version and study could not be checked"
+        way = "" if peer.way is None else f": {error}"
+        return Finding(name, None, f"is not up yet ({unseen}){way}", error)
     except (ValueError, RecursionError):  # not msgpack, not a card, not UTF-8
         return Finding(name, False, "cannot be understood", StudyError(f"{name} cannot be understood"))
     except CoterieError as error:
@@ -138,4 +165,5 @@ def _ask(orders: Orders, ready: Ready, other: int) -> Finding:
     took = time.time() - began
     skew = card.clock - began
     clock = "" if abs(skew) < SKEW + took else f"; its clock is {skew:+.0f} s off, which makes logs hard to compare"
-    return Finding(name, True, f"is up, with the pinned certificate, the same version and the same study{clock}")
+    way = f", reached {peer.way or 'directly'}"
+    return Finding(name, True, f"is up, with the pinned certificate, the same version and the same study{way}{clock}")

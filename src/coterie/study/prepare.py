@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +23,8 @@ from coterie.study.voice import Voice
 from coterie.transport import World
 from coterie.transport.certificates import Credentials
 from coterie.transport.hello import Peer
+from coterie.transport.proxies import DIRECT, Proxies, find_proxies
+from coterie.transport.relayed import ByRelay, RelayAt, ThroughProxy
 
 __all__ = ["Known", "Orders", "Ready", "hello_session", "prepare", "read_data", "recognise", "tell_handled"]
 
@@ -37,7 +39,7 @@ def hello_session(study_hash: str) -> bytes:
 class Orders:
     """What somebody at the keyboard has said. `patience`: seconds that a peer may be silent; `stall`: seconds that it
     may send nothing but heartbeats, if not as long as the transport allows; `wait`: seconds for the others to
-    start; `csv`: how a CSV file is written."""
+    start; `csv`: how a CSV file is written; `proxy`: the URL of an HTTP proxy, in place of the environment's."""
 
     study: Path
     key: Path
@@ -55,6 +57,7 @@ class Orders:
     restart: bool = False
     stall: float | None = None
     csv: CsvFormat = UTF8
+    proxy: str | None = field(default=None, repr=False)  # there may be a password in it
 
     @property
     def audit_path(self) -> Path:
@@ -74,6 +77,7 @@ class Known:
     hash: str
     rank: int
     credentials: Credentials
+    proxies: Proxies = field(default=DIRECT, kw_only=True)
 
     @property
     def me(self) -> Identity:
@@ -92,7 +96,20 @@ class Known:
     def peers(self) -> list[Peer]:
         """By rank; nobody can be reached at a vacant one."""
         vacant = [] if self.world.ranks[0] == 0 else [Peer("", 0, "")]
-        return [*vacant, *(Peer(one.host, one.port, one.certificate) for one in self.study.everybody)]
+        return [*vacant, *(self._peer(one) for one in self.study.everybody)]
+
+    def _peer(self, one: Identity) -> Peer:
+        """How a participant is dialled: directly, through a proxy, by way of a relay."""
+        relay, proxy = self.relay_of(one), self.proxies.towards(one.host, one.port)
+        if relay is not None:
+            return Peer(one.host, one.port, one.certificate, ByRelay(relay, self.credentials, self.hash))
+        return Peer(one.host, one.port, one.certificate, None if proxy is None else ThroughProxy(proxy))
+
+    def relay_of(self, one: Identity) -> RelayAt | None:
+        """The relay by way of which a participant is reached, if there is one."""
+        if one.via is None:
+            return None
+        return RelayAt(one.host, one.port, one.via.certificate, self.proxies.towards(one.host, one.port))
 
     @property
     def owns(self) -> bool:
@@ -129,7 +146,8 @@ def recognise(orders: Orders) -> Known:
     study = load_study(orders.study)
     rank = study.rank_of(key)
     verify_signatures(orders.study, study)
-    return Known(study, study_hash(study), rank, Credentials(study.at_rank(rank).certificate, key))
+    credentials = Credentials(study.at_rank(rank).certificate, key)
+    return Known(study, study_hash(study), rank, credentials, proxies=find_proxies(orders.proxy))
 
 
 def prepare(orders: Orders, known: Known | None = None) -> Ready:
@@ -140,7 +158,7 @@ def prepare(orders: Orders, known: Known | None = None) -> Ready:
     check_policy(policy, study, known.me.name, called)
     rows, order = read_data(orders, study, rank)
     check_rows(policy, 0 if rows is None else len(rows.values), called)
-    return Ready(study, known.hash, rank, known.credentials, policy, called, rows, order)
+    return Ready(study, known.hash, rank, known.credentials, policy, called, rows, order, proxies=known.proxies)
 
 
 def read_data(orders: Orders, study: Study, rank: int) -> tuple[Rows | None, NDArray[np.intp] | None]:

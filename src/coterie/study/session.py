@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -19,7 +20,7 @@ from coterie.sharing import Disclosure, Party
 from coterie.study.audit import Audit, Head, check_head
 from coterie.study.budget import Budget
 from coterie.study.checkpoint import Checkpoints
-from coterie.study.endings import declining, hidden, logging_the_end, raising_signals, telling_why
+from coterie.study.endings import declining, hidden, logging_the_end, naming_relays, raising_signals, telling_why
 from coterie.study.greetings import Greeting, card_of, read_letter
 from coterie.study.handshake import Agreed, Greeted, agree_on_task, greet_everybody
 from coterie.study.identity import split_address
@@ -28,11 +29,13 @@ from coterie.study.matching import check_private, match_rows
 from coterie.study.openings import Openings
 from coterie.study.prepare import Orders, Ready
 from coterie.study.results import Spent
+from coterie.study.signatures import bring_signed
 from coterie.study.tasks import strictest_least
 from coterie.study.voice import Voice
 from coterie.transport import Channel
-from coterie.transport.door import Listener
+from coterie.transport.door import Comers, Listener
 from coterie.transport.meeting import MOST_LANES, Meeting
+from coterie.transport.relayed_listener import RelayedListener
 
 __all__ = [
     "Attendance",
@@ -93,7 +96,7 @@ def attend(
         with declining(orders, ready, voice):
             budget.check_own(own)
         own = msgspec.structs.replace(own, head=audit.head)
-        with hold_on(), raising_signals(), meeting_of(orders, ready) as met, hidden():
+        with hold_on(), raising_signals(), naming_relays(ready), meeting_of(orders, ready) as met, hidden():
             spent = Spent()
             voice.phase("waiting for the others")
             with spent.time("waiting for the others"), same_participants():
@@ -199,14 +202,7 @@ def same_participants() -> Iterator[None]:
 @contextlib.contextmanager
 def meeting_of(orders: Orders, ready: Ready, lanes: int = MOST_LANES) -> Iterator[Meeting]:
     """Listen where the study says, and answer those who belong to it."""
-    host, port = split_address(orders.listen or ready.me.address)
-    try:
-        listener = Listener(host, port)
-    except OSError as error:
-        raise InputError(
-            f"{ready.me.name} cannot listen on {host}:{port} ({error.strerror}). Is another run using the port? Behind "
-            "a forwarded address, say where to listen with --listen HOST:PORT"
-        ) from None
+    listener = listen_for(orders, ready)
     made = Meeting(
         ready.world,
         ready.rank,
@@ -222,6 +218,26 @@ def meeting_of(orders: Orders, ready: Ready, lanes: int = MOST_LANES) -> Iterato
         yield made
     finally:
         made.close()
+
+
+def listen_for(orders: Orders, ready: Ready) -> Comers:
+    """At a port, or at the relay by way of which the others reach this participant."""
+    relay = ready.relay_of(ready.me)
+    if relay is not None:
+        if orders.listen is not None:
+            raise InputError(
+                f"--listen: the others reach {ready.me.name} by way of {relay}, and no port is opened here"
+            )
+        bring = partial(bring_signed, orders.study, ready.study)
+        return RelayedListener(relay, ready.credentials, [ready.hash], orders.patience, bring)
+    host, port = split_address(orders.listen or ready.me.address)
+    try:
+        return Listener(host, port)
+    except OSError as error:
+        raise InputError(
+            f"{ready.me.name} cannot listen on {host}:{port} ({error.strerror}). Is another run using the port? Behind "
+            "a forwarded address, say where to listen with --listen HOST:PORT"
+        ) from None
 
 
 class Finished(msgspec.Struct, frozen=True):

@@ -10,12 +10,13 @@ import msgspec
 import tomli_w
 
 from coterie.errors import StudyError
-from coterie.study.agreement import Section, Study, section_hashes
+from coterie.study.agreement import Section, Study, section_hashes, study_hash
 from coterie.study.files import canonical, decode_toml, read_text, write_file
 from coterie.study.identity import Identity, sign, signed_by
 from coterie.study.study_file import load_study
+from coterie.transport.relay_messages import Bring
 
-__all__ = ["Signature", "sign_study", "signature_path", "verify_signatures"]
+__all__ = ["Signature", "bring_signed", "sign_study", "signature_path", "verify_signatures"]
 
 
 class Signature(Section, frozen=True):
@@ -59,6 +60,17 @@ def verify_signatures(path: Path, study: Study) -> dict[str, Signature]:
             f"{path} is not signed by {', '.join(missing)}; put their .sig.toml files beside it (`coterie study sign`)"
         )
     return found
+
+
+def bring_signed(path: Path, study: Study, hash_: str) -> Bring | None:
+    """The study file and all signatures, as they are, for a relay that does not know the study; `hash_`: of which
+    one."""
+    if hash_ != study_hash(study):
+        return None
+    files = {one.name: signature_path(path, one.name) for one in study.everybody}
+    return Bring(
+        read_text(path, "the study file"), {name: read_text(file, "the signature") for name, file in files.items()}
+    )
 
 
 def _verify(path: Path, file: Path, now: dict[str, str], one: Identity) -> Signature:

@@ -15,6 +15,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from coterie.errors import AuthenticationError, CoterieError, FrameError, PeerLost, WrongSession
 from coterie.transport.certificates import fingerprint
@@ -22,7 +23,7 @@ from coterie.transport.channel import CONTROL_LIMIT, Header, Refusal, letter
 from coterie.transport.hello import DECLINE, ELSEWHERE, HANDSHAKE, PROBE, begin_tls, check_hello, hello, read_hello, say
 from coterie.transport.register import Register
 
-__all__ = ["Door", "Listener"]
+__all__ = ["Comers", "Door", "Listener"]
 
 log = logging.getLogger(__name__)
 
@@ -30,13 +31,39 @@ log = logging.getLogger(__name__)
 CROWD, FAREWELL = 64, 0.5
 
 
+class Comers(Protocol):
+    """Where those who connect come from: a port (`Listener`), or a relay (`RelayedListener`). `trouble`: why nobody can
+    come at the moment, in words, if that is so; `error`: why nobody ever will. `fileno` can be read when somebody has
+    come, and `accept` does not wait."""
+
+    host: str
+    port: int
+    trouble: str
+    error: CoterieError | None
+
+    def fileno(self) -> int: ...
+    def accept(self) -> socket.socket: ...
+    def close(self) -> None: ...
+
+
 class Listener:
     """A listening socket, on a port that the operating system chooses unless told."""
+
+    trouble: str = ""
+    error: CoterieError | None = None
 
     def __init__(self, host: str = "127.0.0.1", port: int = 0) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.socket = socket.create_server((host, port), family=family, backlog=CROWD)
         self.host, self.port = self.socket.getsockname()[:2]
+
+    def fileno(self) -> int:
+        return self.socket.fileno()
+
+    def accept(self) -> socket.socket:
+        """Who has connected. Whoever was announced may be gone before: then this is an OSError, and no wait."""
+        self.socket.setblocking(False)
+        return self.socket.accept()[0]
 
     def close(self) -> None:
         self.socket.close()
@@ -52,7 +79,7 @@ class Door:
     def __init__(
         self,
         register: Register,
-        listener: Listener,
+        listener: Comers,
         context: ssl.SSLContext,
         ranks: Mapping[str, int],
         lanes: int,
@@ -64,7 +91,6 @@ class Door:
         self.listener, self.context, self.ranks = listener, context, ranks
         self.lanes, self.card = lanes, card
         self.guests: dict[threading.Thread, socket.socket] = {}
-        listener.socket.setblocking(False)  # whoever was announced may be gone before it is accepted
         self._wake_read, self._wake_write = os.pipe()
         self.thread = threading.Thread(target=self._accept, name="coterie-accept", daemon=True)
         self.thread.start()
@@ -84,7 +110,7 @@ class Door:
 
     def _accept(self) -> None:
         poller = select.poll()
-        poller.register(self.listener.socket.fileno(), select.POLLIN)
+        poller.register(self.listener.fileno(), select.POLLIN)
         poller.register(self._wake_read, select.POLLIN)
         while True:
             ready = poller.poll()
@@ -95,8 +121,7 @@ class Door:
             if len(crowd) >= CROWD:
                 self._dismiss([random.choice(crowd)])  # by chance, so that a flood cannot push all others out
             try:
-                plain, _ = self.listener.socket.accept()
-                self._attend(plain)
+                self._attend(self.listener.accept())
             except (OSError, RuntimeError):  # the guest is gone, or there are no more sockets or threads for now
                 time.sleep(0.05)
 

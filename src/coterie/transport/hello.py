@@ -13,7 +13,7 @@ import ssl
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, Protocol
 
 from coterie.errors import AuthenticationError, PeerUnreachable, WrongSession, WrongType
 from coterie.transport.certificates import Credentials, fingerprint
@@ -37,6 +37,7 @@ __all__ = [
     "PROBE",
     "NotYet",
     "Peer",
+    "Way",
     "begin_tls",
     "check_hello",
     "context",
@@ -56,13 +57,26 @@ HANDSHAKE = 10.0
 ELSEWHERE = "it takes part in another study"
 
 
+class Way(Protocol):
+    """A way to a peer that is not simply dialled: a proxy, a relay."""
+
+    def connect(self, peer: Peer, name: str, patience: float, left: float) -> socket.socket:
+        """A connection on which TLS with the peer can begin, within `left` seconds for TCP and `patience` for each step
+        after it. OSError or `NotYet`: not now."""
+
+
 @dataclass(frozen=True)
 class Peer:
-    """Where a party listens and the certificate it must show."""
+    """Where a party listens and the certificate it must show; by way of a relay, host and port are the relay's."""
 
     host: str
     port: int
     certificate: str
+    way: Way | None = None
+
+    def __str__(self) -> str:
+        """How it is dialled, for messages."""
+        return f"at {self.host}:{self.port}" if self.way is None else str(self.way)
 
 
 class NotYet(Exception):
@@ -113,12 +127,14 @@ class _Socket(ssl.SSLSocket):
             raise
 
 
-def begin_tls(own: ssl.SSLContext, plain: socket.socket, server: bool = False) -> ssl.SSLSocket:
-    """The TLS handshake over a connection, which is closed if that fails."""
+def begin_tls(
+    own: ssl.SSLContext, plain: socket.socket, server: bool = False, asked: str | None = None
+) -> ssl.SSLSocket:
+    """The TLS handshake over a connection, which is closed if that fails. `asked`: the name of a server (SNI)."""
     own.sslsocket_class = _Socket
     try:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock = own.wrap_socket(plain, server_side=server, do_handshake_on_connect=False)
+        sock = own.wrap_socket(plain, server_side=server, do_handshake_on_connect=False, server_hostname=asked)
     except BaseException:
         plain.close()
         raise
@@ -133,7 +149,10 @@ def begin_tls(own: ssl.SSLContext, plain: socket.socket, server: bool = False) -
 def dial(peer: Peer, name: str, own: ssl.SSLContext, patience: float, left: float) -> ssl.SSLSocket:
     """A connection with the TLS handshake done, within `left` seconds for TCP and `patience` for each step of TLS."""
     try:
-        plain = socket.create_connection((peer.host, peer.port), timeout=min(patience, left))
+        if peer.way is not None:
+            plain = peer.way.connect(peer, name, patience, left)
+        else:
+            plain = socket.create_connection((peer.host, peer.port), timeout=min(patience, left))
     except (OSError, UnicodeError) as error:  # refused, or no answer; UnicodeError: what cannot be the name of a host
         raise NotYet(error) from error
     plain.settimeout(patience)

@@ -15,7 +15,7 @@ from coterie.errors import PeerLost, PeerUnreachable
 from coterie.transport.certificates import Credentials, fingerprint
 from coterie.transport.channel import Abort, World, trouble
 from coterie.transport.dialler import Dialler
-from coterie.transport.door import Door, Listener
+from coterie.transport.door import Comers, Door
 from coterie.transport.hello import Peer, context
 from coterie.transport.inbox import Inbox
 from coterie.transport.register import Register
@@ -42,7 +42,7 @@ class Meeting:
         rank: int,
         credentials: Credentials,
         peers: Sequence[Peer],
-        listener: Listener,
+        listener: Comers,
         patience: float = 10.0,
         lanes: int = MOST_LANES,
         card: Callable[[], bytes] = bytes,
@@ -143,12 +143,17 @@ class Meeting:
             if not missing:
                 return
             described = [register.describe(name) for name in missing]
+            closed = self.door.listener.trouble
+            described += [closed] if closed else []
             if described != told and waiting is not None:
                 waiting(described)
                 told = described
             if time.monotonic() >= deadline:
                 last = ", ".join(register.describe(name, ever=True) for name in missing)
-                raise PeerUnreachable(f"{last} did not connect in time", missing[0])
+                rest = f"; they could not reach this participant: {closed}" if closed else ""
+                raise PeerUnreachable(f"{last} did not connect in time{rest}", missing[0])
+            if self.door.listener.error is not None:
+                raise self.door.listener.error
 
     def _take_accepted(self, wanted: list[tuple[int, int]], world: World, deadline: float) -> None:
         """Make inboxes of the connections that have come; if some are missing, wait a moment. Raises what ended the
@@ -196,8 +201,9 @@ class Meeting:
                     self.dialler.start(other, [lane], world, deadline)
                 elif other not in here and time.monotonic() > outbox.begun + self.silence:
                     name = self.world.names[other]
+                    where = f"this participant {own}" if own.way else f"{own.host}:{own.port}"
                     raise PeerUnreachable(
-                        f"{name} does not dial, though it can be reached; can it reach {own.host}:{own.port}?", name
+                        f"{name} does not dial, though it can be reached; can it reach {where}?", name
                     )
 
     def _give_up(self, error: BaseException) -> None:
@@ -219,7 +225,7 @@ def connect_lanes(
     rank: int,
     credentials: Credentials,
     peers: Sequence[Peer],
-    listener: Listener,
+    listener: Comers,
     timeout: float = 60.0,
     patience: float = 10.0,
     progress: float | None = None,

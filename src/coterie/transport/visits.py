@@ -28,7 +28,7 @@ def probe(
     try:
         sock = dial(peer, name, context(False, credentials, [peer.certificate]), patience, timeout)
     except NotYet as problem:
-        raise PeerUnreachable(f"{name} cannot be reached at {peer.host}:{peer.port} ({problem})", name) from problem
+        raise PeerUnreachable(f"{name} cannot be reached {peer} ({problem})", name) from problem
     try:
         refusal = greet(sock, world, PROBE, rank, other, peer)
         if refusal is not None:
