@@ -36,7 +36,7 @@ class RunningRelay:
         files: Sequence[Path] = (),
         folder: Path | None = None,
         open_: bool = False,
-        limits: Limits = Limits(look=0.1),  # noqa: B008
+        limits: Limits = Limits(look=0.1),
         kind: Callable[[Registry, Limits], Relay] = Relay,
     ) -> None:
         key = identity.with_name(identity.name.replace(".identity.toml", ".key"))
@@ -141,6 +141,7 @@ class TinyProxy:
             passing(inside, outside)
 
     def close(self) -> None:
+        hang_up(self.listener)  # wakes the one who accepts
         self.listener.close()
 
     def __enter__(self) -> TinyProxy:

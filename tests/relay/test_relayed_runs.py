@@ -12,6 +12,7 @@ from tests.relay.places import RelayCast, RunningRelay, TinyProxy, make_relay
 from tests.study.pooled import RANDOM_ROWS, X, pooled
 from tests.study.walk import SMALL, Cast, coterie, wait_until
 
+
 def give(cast: Cast) -> None:
     for name, rows in zip(cast.parties, np.array_split(np.arange(len(X)), len(cast.parties)), strict=True):
         cast.give(name, x=X[rows, 0], y=X[rows, 1])
@@ -62,6 +63,7 @@ def test_two_relays_a_proxy_and_a_study_that_is_brought(tmp_path):
         assert asked == {first.identity.address, second.identity.address}
 
 
+@pytest.mark.slow
 def test_preflight_tells_which_ways_work(tmp_path):
     relay = make_relay(tmp_path)
     with RelayCast(tmp_path, relay, direct=("helper",)) as cast, TinyProxy() as proxy:

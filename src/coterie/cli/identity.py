@@ -52,7 +52,7 @@ def show(context: typer.Context, identity: Annotated[Path, typer.Argument(help="
     console: Console = context.obj
     one = load_identity(identity)
     console.say(
-        f"{one.name} at {one.where}\nfingerprint {one.fingerprint}",
+        f"{one.name} at {one.way}\nfingerprint {one.fingerprint}",
         "identity",
         name=one.name,
         address=one.address,

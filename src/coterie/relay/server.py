@@ -107,6 +107,7 @@ class Relay:
                     await asyncio.sleep(0.05)
                     continue
                 self._receive(sock)
+                await asyncio.sleep(0)  # whoever is there has a turn before the next one is let in
         finally:
             tasks = [*minders, *self.guests]
             for task in tasks:
@@ -117,7 +118,9 @@ class Relay:
 
     def _receive(self, sock: socket.socket) -> None:
         if len(self.half_open) >= self.limits.half_open:
-            random.choice(list(self.half_open)).cancel()  # by chance, so that a flood cannot push all others out
+            victim = random.choice(list(self.half_open))  # by chance, so that a flood cannot push all others out
+            victim.cancel()
+            self.half_open.discard(victim)
         if len(self.guests) >= self.limits.connections:
             log.warning("a connection was refused: there are %d", len(self.guests))
             sock.close()

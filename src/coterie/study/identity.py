@@ -64,11 +64,9 @@ class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
         return split_address(self.address)[1]
 
     @property
-    def where(self) -> str:
+    def way(self) -> str:
         """Where it is reached, in words."""
-        if self.via is None:
-            return self.address
-        return f"{self.address}, by way of the relay {self.via.name} (fingerprint {self.via.fingerprint})"
+        return self.address if self.via is None else f"{self.address}, by way of the relay {self.via.name}"
 
 
 def split_address(address: str) -> tuple[str, int]:
