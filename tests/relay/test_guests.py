@@ -374,9 +374,10 @@ def test_being_joined_with_somebody_else_is_noticed(tmp_path):
 
             def answer():
                 far.settimeout(20)
-                with contextlib.suppress(OSError), begin_tls(
-                    context(True, made.keys["alice"], trusted), far, server=True
-                ) as sock:
+                with (
+                    contextlib.suppress(OSError),
+                    begin_tls(context(True, made.keys["alice"], trusted), far, server=True) as sock,
+                ):
                     sock.recv(1)
 
             answering = threading.Thread(target=answer, daemon=True)

@@ -8,8 +8,11 @@ from typing import Annotated
 import typer
 
 from coterie.cli.console import Console
+from coterie.cli.options import PassphraseFd
+from coterie.cli.passphrases import ask_new_passphrase, passphrase_for, read_passphrase
 from coterie.errors import InputError
-from coterie.study.identity import create_identity, load_identity
+from coterie.study.identity import change_passphrase, create_identity, load_identity, load_key
+from coterie.transport.certificates import YEARS, lifetime
 
 __all__ = ["app"]
 
@@ -28,19 +31,34 @@ def create(
         typer.Option("--via", help="A relay's identity file, if you only dial out; in place of --address."),
     ] = None,
     folder: Annotated[Path, typer.Option("--folder", help="Where to write the two files.")] = Path(),
+    passphrase: Annotated[
+        bool, typer.Option("--passphrase", help="Ask for a passphrase that protects the key.")
+    ] = False,
+    passphrase_fd: PassphraseFd = None,
+    years: Annotated[int, typer.Option("--years", help="How long the certificate is valid.")] = YEARS,
 ) -> None:
     """Write NAME.key, which you keep, and NAME.identity.toml, which you send to whoever writes the study."""
     console: Console = context.obj
     if (address is None) == (via is None):
         raise InputError("say where the others reach you: --address HOST:PORT, or --via RELAY.identity.toml")
-    made = create_identity(name, address or "", folder, None if via is None else load_identity(via))
+    relay = None if via is None else load_identity(via)
+    given = None
+    if passphrase_fd is not None:
+        given = read_passphrase(passphrase_fd)
+    elif passphrase:
+        given = ask_new_passphrase(folder / f"{name}.key")
+    made = create_identity(name, address or "", folder, years=years, passphrase=given, relay=relay)
+    guarded = "" if given is None else " Its passphrase is kept nowhere: without it the key is lost."
+    ends = f"{lifetime(made.certificate)[1]:%Y-%m-%d}"
     console.say(
-        f"{folder / (name + '.key')} is your private key: keep it, and nobody else may read it.\n"
-        f"{folder / (name + '.identity.toml')} is for the others. Fingerprint, to compare by telephone:\n"
+        f"{folder / (name + '.key')} is your private key: keep it, and nobody else may read it.{guarded}\n"
+        f"{folder / (name + '.identity.toml')} is for the others, and valid until {ends}. Fingerprint, to compare by "
+        "telephone:\n"
         f"  {made.fingerprint}",
         "identity",
         name=name,
         fingerprint=made.fingerprint,
+        ends=ends,
         key=str(folder / f"{name}.key"),
         identity=str(folder / f"{name}.identity.toml"),
     )
@@ -51,10 +69,41 @@ def show(context: typer.Context, identity: Annotated[Path, typer.Argument(help="
     """Say whose identity a file holds, with its fingerprint."""
     console: Console = context.obj
     one = load_identity(identity)
+    ends = f"{lifetime(one.certificate)[1]:%Y-%m-%d}"
     console.say(
-        f"{one.name} at {one.way}\nfingerprint {one.fingerprint}",
+        f"{one.name} at {one.way}\nfingerprint {one.fingerprint}\nvalid until {ends}",
         "identity",
         name=one.name,
         address=one.address,
         fingerprint=one.fingerprint,
+        ends=ends,
     )
+
+
+@app.command("passphrase")
+def passphrase(
+    context: typer.Context,
+    key: Annotated[Path, typer.Argument(help="Your private key, NAME.key.")],
+    remove: Annotated[bool, typer.Option("--remove", help="Leave the key without a passphrase.")] = False,
+    passphrase_fd: PassphraseFd = None,
+    new_passphrase_fd: Annotated[
+        int | None,
+        typer.Option(
+            "--new-passphrase-fd", help="The number of an open file with the new passphrase; else a terminal is asked."
+        ),
+    ] = None,
+) -> None:
+    """Set, change or remove the passphrase that protects a key."""
+    console: Console = context.obj
+    if remove and new_passphrase_fd is not None:
+        raise InputError("--remove and --new-passphrase-fd do not go together")
+    old = passphrase_for(key, passphrase_fd)
+    new = None
+    if new_passphrase_fd is not None:
+        new = read_passphrase(new_passphrase_fd, "--new-passphrase-fd")
+    elif not remove:
+        load_key(key, old)  # nobody chooses a new one in vain
+        new = ask_new_passphrase(key)
+    change_passphrase(key, old, new)
+    done = "has no passphrase now" if new is None else "is protected by the new passphrase, which is kept nowhere"
+    console.say(f"{key} {done}. Copies that were made before are as they were", "passphrase", protected=new is not None)

@@ -16,6 +16,7 @@ __all__ = [
     "Key",
     "Listen",
     "Out",
+    "PassphraseFd",
     "Patience",
     "PolicyFile",
     "ProxyUrl",
@@ -28,6 +29,13 @@ __all__ = [
 
 StudyFile = Annotated[Path, typer.Argument(help="The study file, with everybody's signatures beside it.")]
 Key = Annotated[Path, typer.Option("--key", help="Your private key.")]
+PassphraseFd = Annotated[
+    int | None,
+    typer.Option(
+        "--passphrase-fd",
+        help="The number of an open file whose first line is your key's passphrase; else a terminal is asked.",
+    ),
+]
 Data = Annotated[
     str | None,
     typer.Option("--data", help="Your data: a CSV, Parquet or DuckDB file, or postgresql://…; none if you own none."),

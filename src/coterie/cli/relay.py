@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from coterie.cli.console import Console
+from coterie.cli.options import PassphraseFd
+from coterie.cli.passphrases import passphrase_for
 
 __all__ = ["relay"]
 
@@ -28,6 +30,7 @@ def relay(
     identity: Annotated[
         Path | None, typer.Option("--identity", help="The relay's identity file, if not beside the key.")
     ] = None,
+    passphrase_fd: PassphraseFd = None,
     most_connections: Annotated[int, typer.Option("--most-connections", help="In all.")] = 4096,
     most_per_study: Annotated[int, typer.Option("--most-per-study", help="Connections of one study.")] = 2048,
     most_per_participant: Annotated[int, typer.Option("--most-per-participant", help="Of one participant.")] = 1024,
@@ -38,7 +41,8 @@ def relay(
     no key. Make its identity with `coterie identity create relay --address HOST:PORT` and send relay.identity.toml to
     those who are to be reached by way of it (`coterie identity create NAME --via relay.identity.toml`).
     """
-    from coterie.relay.operate import operate
+    from coterie.relay.operate import load_relay, operate
+    from coterie.relay.server import Limits
 
     console: Console = context.obj
 
@@ -52,8 +56,7 @@ def relay(
             fingerprint=fingerprint,
         )
 
-    from coterie.relay.server import Limits
-
     limits = Limits(connections=most_connections, per_study=most_per_study, per_participant=most_per_participant)
-    ended = operate(listen, key, identity, study, studies, open_, limits, started)
+    credentials = load_relay(key, identity, passphrase_for(key, passphrase_fd))
+    ended = operate(listen, credentials, study, studies, open_, limits, started)
     console.say(f"stopped by {ended}", "stopped", signal=ended)

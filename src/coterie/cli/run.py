@@ -17,6 +17,7 @@ from coterie.cli.options import (
     Key,
     Listen,
     Out,
+    PassphraseFd,
     Patience,
     PolicyFile,
     ProxyUrl,
@@ -26,6 +27,7 @@ from coterie.cli.options import (
     TableName,
     Wait,
 )
+from coterie.cli.passphrases import passphrase_for
 from coterie.errors import InputError
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ def run(
     context: typer.Context,
     study: StudyFile,
     key: Key,
+    passphrase_fd: PassphraseFd = None,
     data: Data = None,
     table: TableName = None,
     query: Query = None,
@@ -83,7 +86,7 @@ def run(
         Orders(
             study, key, data, table, query, out, policy, audit, state,
             listen=listen, proxy=proxy, wait=wait, patience=timeout, restart=restart, stall=stall,
-            csv=CsvFormat(delimiter, decimal, encoding),
+            csv=CsvFormat(delimiter, decimal, encoding), passphrase=passphrase_for(key, passphrase_fd),
         )
     )  # fmt: skip
     with Progress(console) as voice:
@@ -95,6 +98,7 @@ def predict(
     context: typer.Context,
     study: StudyFile,
     key: Key,
+    passphrase_fd: PassphraseFd = None,
     model: Annotated[Path | None, typer.Option("--model", help="Your model: results/model.json.")] = None,
     data: Data = None,
     table: TableName = None,
@@ -122,7 +126,7 @@ def predict(
         Orders(
             study, key, data, table, query, out, policy, audit,
             model=model, listen=listen, proxy=proxy, wait=wait, patience=timeout, stall=stall,
-            csv=CsvFormat(delimiter, decimal, encoding),
+            csv=CsvFormat(delimiter, decimal, encoding), passphrase=passphrase_for(key, passphrase_fd),
         )
     )  # fmt: skip
     with Progress(console) as voice:
@@ -134,6 +138,7 @@ def preflight(
     context: typer.Context,
     study: StudyFile,
     key: Key,
+    passphrase_fd: PassphraseFd = None,
     data: Data = None,
     table: TableName = None,
     query: Query = None,
@@ -162,7 +167,7 @@ def preflight(
     orders = Orders(
         study, key, data, table, query,
         policy=policy, listen=listen, proxy=proxy, wait=wait, patience=timeout,
-        csv=CsvFormat(delimiter, decimal, encoding),
+        csv=CsvFormat(delimiter, decimal, encoding), passphrase=passphrase_for(key, passphrase_fd),
     )  # fmt: skip
     found = check(check_orders(orders), told)
     unseen = [finding.what for finding in found if finding.fine is None]

@@ -9,6 +9,7 @@ import typer
 
 from coterie.cli import study_options as option
 from coterie.cli.console import Console, printable
+from coterie.cli.options import PassphraseFd
 from coterie.cli.parsing import (
     parse_bounds,
     parse_categories,
@@ -21,10 +22,12 @@ from coterie.cli.parsing import (
     parse_quantiles,
     parse_row_weights,
 )
+from coterie.cli.passphrases import passphrase_for
 from coterie.cli.people import list_participants, show_participants
 from coterie.errors import InputError
 from coterie.study.agreement import MOST_ROWS, Study, section_hashes, study_hash
 from coterie.study.identity import Identity, load_identity, load_key
+from coterie.study.lifetimes import check_lifetimes, find_endings
 from coterie.study.policy import check_policy, load_policy
 from coterie.study.signatures import sign_study, verify_signatures
 from coterie.study.study_file import create_study, load_study, write_study
@@ -222,15 +225,19 @@ def sign(
     study: File,
     key: Annotated[Path, typer.Option("--key", help="Your private key.")],
     policy: Annotated[Path | None, typer.Option("--policy", help="Your policy; policy.toml beside the key.")] = None,
+    passphrase_fd: PassphraseFd = None,
 ) -> None:
     """Sign a study that your policy allows: writes STUDY.NAME.sig.toml for the others."""
     console: Console = context.obj
     loaded = load_study(study)
-    text = load_key(key)
+    text = load_key(key, passphrase_for(key, passphrase_fd))
     rank = loaded.rank_of(text)
     rules, called = load_policy(policy, key)
     console.say(f"the policy is {called}", "policy", policy=called)
     check_policy(rules, loaded, loaded.at_rank(rank).name, called)
+    check_lifetimes(loaded.everybody, loaded.at_rank(rank).name)
+    for ending in find_endings(loaded.everybody, loaded.at_rank(rank).name):
+        console.say(ending, "ending")
     path = sign_study(study, text)
     console.say(
         "\n".join(["participants:", *show_participants(loaded), f"signed: send {path} to all other participants"]),

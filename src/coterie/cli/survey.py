@@ -17,6 +17,7 @@ from coterie.cli.options import (
     Key,
     Listen,
     Out,
+    PassphraseFd,
     Patience,
     PolicyFile,
     ProxyUrl,
@@ -26,6 +27,7 @@ from coterie.cli.options import (
     TableName,
     Wait,
 )
+from coterie.cli.passphrases import passphrase_for
 from coterie.cli.run import check_orders
 from coterie.typed import from_json
 
@@ -38,6 +40,7 @@ def survey(
     context: typer.Context,
     study: StudyFile,
     key: Key,
+    passphrase_fd: PassphraseFd = None,
     data: Data = None,
     table: TableName = None,
     query: Query = None,
@@ -68,7 +71,7 @@ def survey(
         Orders(
             study, key, data, table, query, out, policy, audit,
             listen=listen, proxy=proxy, wait=wait, patience=timeout, stall=stall,
-            csv=CsvFormat(delimiter, decimal, encoding),
+            csv=CsvFormat(delimiter, decimal, encoding), passphrase=passphrase_for(key, passphrase_fd),
         )
     )  # fmt: skip
     with Progress(console) as voice:

@@ -14,6 +14,7 @@ from coterie.errors import InputError, StudyError
 from coterie.relay.registry import Registry
 from coterie.relay.server import Limits, Relay
 from coterie.study.identity import load_identity, load_key, same_key, split_address
+from coterie.study.protected import Passphrase
 from coterie.transport.certificates import Credentials
 
 __all__ = ["listen_at", "load_relay", "operate"]
@@ -22,9 +23,9 @@ __all__ = ["listen_at", "load_relay", "operate"]
 FILES = 1 << 16
 
 
-def load_relay(key: Path, identity: Path | None = None) -> Credentials:
+def load_relay(key: Path, identity: Path | None = None, passphrase: Passphrase = None) -> Credentials:
     """The relay's key, and the certificate that belongs to it."""
-    text = load_key(key)
+    text = load_key(key, passphrase)
     card = identity or key.with_name(f"{key.stem}.identity.toml")
     found = load_identity(card)
     if not same_key(text, found.certificate):
@@ -44,8 +45,7 @@ def listen_at(address: str) -> socket.socket:
 
 def operate(
     address: str,
-    key: Path,
-    identity: Path | None,
+    credentials: Credentials,
     files: Sequence[Path],
     folder: Path | None,
     open_: bool,
@@ -59,7 +59,7 @@ def operate(
         raise InputError(f"--studies: {folder} is not a folder")
     if min(limits.connections, limits.per_study, limits.per_participant) < 1:
         raise InputError("--most-connections, --most-per-study and --most-per-participant are at least 1")
-    registry = Registry(load_relay(key, identity), files, folder, open_)
+    registry = Registry(credentials, files, folder, open_)
     _allow_files(limits)
     with listen_at(address) as listener:
         tell = lambda: started(address, len(registry.entries), registry.fingerprint)  # noqa: E731

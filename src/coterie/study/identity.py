@@ -17,22 +17,28 @@ from cryptography.x509.oid import NameOID
 
 from coterie.errors import InputError, StudyError
 from coterie.study.files import check_name, decode_toml, read_text, write_file
-from coterie.transport.certificates import certificate_name, create_credentials, fingerprint
+from coterie.study.protected import Passphrase, is_protected, protect
+from coterie.transport.certificates import YEARS, certificate_name, create_credentials, fingerprint
 
 __all__ = [
+    "MOST_YEARS",
     "Identity",
     "Via",
+    "change_passphrase",
     "create_identity",
     "derived_key",
     "load_identity",
     "load_key",
     "name_of",
+    "needs_passphrase",
     "public_key",
     "same_key",
     "sign",
     "signed_by",
 ]
 
+#: The longest lifetime of a certificate.
+MOST_YEARS = 30
 #: A host name or an IPv4 address, or an IPv6 address in brackets: nothing that a terminal would not show.
 ADDRESS = re.compile(r"(?:([A-Za-z0-9._-]{1,253})|\[([0-9A-Fa-f:.]{2,45}(?:%[A-Za-z0-9._-]{1,40})?)\]):([0-9]{1,5})")
 
@@ -79,21 +85,33 @@ def split_address(address: str) -> tuple[str, int]:
     return found[1] or found[2], int(found[3])
 
 
-def create_identity(name: str, address: str, folder: Path, relay: Identity | None = None) -> Identity:
-    """Write NAME.key, for this organisation alone, and NAME.identity.toml, for everybody. `relay`: the identity of the
-    relay by way of which it is reached, in place of an address."""
+def create_identity(
+    name: str,
+    address: str,
+    folder: Path,
+    *,
+    years: int = YEARS,
+    passphrase: bytes | None = None,
+    relay: Identity | None = None,
+) -> Identity:
+    """Write NAME.key, for this organisation alone, and NAME.identity.toml, for everybody. The certificate is valid for
+    so many years; a passphrase protects the key. `relay`: the identity of the relay by way of which it is reached, in
+    place of an address."""
     check_name(name)
     address = address if relay is None else relay.address
     split_address(address)
     if relay is not None and relay.via is not None:
         raise InputError(f"{relay.name} is no relay: it is itself reached by way of one, {relay.via.name}")
-    made = create_credentials(name)
+    if not 1 <= years <= MOST_YEARS:
+        raise InputError(f"--years {years}: a certificate is valid for 1 to {MOST_YEARS} years")
+    made = create_credentials(name, years)
+    key = made.key if passphrase is None else protect(made.key, passphrase)
     via = None if relay is None else Via(relay.name, relay.fingerprint, relay.certificate)
     identity = Identity(name, address, fingerprint(made.certificate), made.certificate, via)
     card = folder / f"{name}.identity.toml"
     if card.exists():
         raise InputError(f"{card} is there already; move it away or choose another name")
-    write_file(folder / f"{name}.key", made.key.encode(), mode=0o600, replace=False)
+    write_file(folder / f"{name}.key", key.encode(), mode=0o600, replace=False)
     head = f"# {name}: send this file to whoever writes the study. It holds no secret; {name}.key does.\n"
     write_file(card, (head + tomli_w.dumps(msgspec.to_builtins(identity), multiline_strings=True)).encode())
     return identity
@@ -128,23 +146,50 @@ def check_identity(identity: Identity, where: str) -> None:
         raise StudyError(f"{where}: the certificate is not one that {identity.name} has made for itself")
 
 
-def load_key(path: Path) -> str:
-    """The private key's text; refused if others may read the file."""
+def load_key(path: Path, passphrase: Passphrase = None) -> str:
+    """The private key's text, opened by its passphrase if it has one; refused if others may read the file."""
+    text = _read_key(path)
+    if not is_protected(text):
+        _private_key(text, path)
+        return text
+    given = passphrase(path) if callable(passphrase) else passphrase
+    if given is None:
+        raise StudyError(
+            f"the key {path} is protected by a passphrase, and there is no terminal to ask for it; hand it over with "
+            "--passphrase-fd N, where N is the number of an open file whose first line is the passphrase"
+        )
+    key = _private_key(text, path, given)
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    ).decode()
+
+
+def needs_passphrase(path: Path) -> bool:
+    return is_protected(_read_key(path))
+
+
+def change_passphrase(path: Path, passphrase: Passphrase, new: bytes | None) -> None:
+    """Protect the key by another passphrase, or by none. The file is replaced as a whole."""
+    key = load_key(path, passphrase)
+    write_file(path, (key if new is None else protect(key, new)).encode(), mode=0o600)
+
+
+def _read_key(path: Path) -> str:
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
     except OSError as error:
         raise StudyError(f"the key {path} cannot be read ({error.strerror})") from None
     if mode & 0o077:
         raise StudyError(f"the key {path} can be read by others (mode {mode:04o}); run: chmod 600 {path}")
-    text = read_text(path, "the key")
-    _private_key(text, path)
-    return text
+    return read_text(path, "the key")
 
 
-def _private_key(text: str, path: Path | None = None) -> ec.EllipticCurvePrivateKey:
+def _private_key(text: str, path: Path | None = None, passphrase: bytes | None = None) -> ec.EllipticCurvePrivateKey:
     try:
-        key = serialization.load_pem_private_key(text.encode(), password=None)
+        key = serialization.load_pem_private_key(text.encode(), passphrase)
     except (ValueError, TypeError, UnsupportedAlgorithm):
+        if passphrase is not None:
+            raise StudyError(f"the passphrase does not open the key {path}; or the file is damaged") from None
         raise StudyError(f"{path or 'the key'} is not a private key; `coterie identity create` makes one") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise StudyError(f"{path or 'the key'} is not an ECDSA key; `coterie identity create` makes one")

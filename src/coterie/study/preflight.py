@@ -48,6 +48,8 @@ def preflight(orders: Orders, told: Callable[[Finding], None]) -> list[Finding]:
     ready = prepare(orders)
     study = ready.study
     tell(Finding("key", True, f"is that of {ready.me.name}"))
+    for ending in ready.endings:
+        tell(Finding("certificates", True, ending, remark=True))
     tell(Finding("study", True, f"{study.study.name}, hash {ready.hash}"))
     tell(Finding("signatures", True, f"of {', '.join(study.names)}"))
     tell(Finding("policy", True, f"{ready.policy_called} allows it; {_own_rules(ready)}"))

@@ -16,7 +16,9 @@ from coterie.errors import DataError, InputError
 from coterie.matching import normalise
 from coterie.study.agreement import RowWeights, Study, study_hash
 from coterie.study.identity import Identity, load_key
+from coterie.study.lifetimes import check_lifetimes, find_endings
 from coterie.study.policy import Policy, check_policy, check_rows, load_policy
+from coterie.study.protected import Passphrase
 from coterie.study.signatures import verify_signatures
 from coterie.study.study_file import load_study
 from coterie.study.voice import Voice
@@ -39,7 +41,8 @@ def hello_session(study_hash: str) -> bytes:
 class Orders:
     """What somebody at the keyboard has said. `patience`: seconds that a peer may be silent; `stall`: seconds that it
     may send nothing but heartbeats, if not as long as the transport allows; `wait`: seconds for the others to
-    start; `csv`: how a CSV file is written; `proxy`: the URL of an HTTP proxy, in place of the environment's."""
+    start; `csv`: how a CSV file is written; `passphrase`: what opens the key; `proxy`: the URL of an HTTP proxy, in
+    place of the environment's."""
 
     study: Path
     key: Path
@@ -57,6 +60,7 @@ class Orders:
     restart: bool = False
     stall: float | None = None
     csv: CsvFormat = UTF8
+    passphrase: Passphrase = field(default=None, repr=False)
     proxy: str | None = field(default=None, repr=False)  # there may be a password in it
 
     @property
@@ -122,6 +126,11 @@ class Known:
         return self.rank in self.world.servers
 
     @property
+    def endings(self) -> list[str]:
+        """Which certificates end soon."""
+        return find_endings(self.study.everybody, self.me.name)
+
+    @property
     def deals(self) -> bool:
         return self.rank == self.world.dealer
 
@@ -142,10 +151,11 @@ class Ready(Known):
 
 def recognise(orders: Orders) -> Known:
     """Check key, study and signatures: from then on there are others to whom this participant is known."""
-    key = load_key(orders.key)
+    key = load_key(orders.key, orders.passphrase)
     study = load_study(orders.study)
     rank = study.rank_of(key)
     verify_signatures(orders.study, study)
+    check_lifetimes(study.everybody, study.at_rank(rank).name)
     credentials = Credentials(study.at_rank(rank).certificate, key)
     return Known(study, study_hash(study), rank, credentials, proxies=find_proxies(orders.proxy))
 

@@ -89,6 +89,8 @@ def attend(
 ) -> Iterator[Attendance]:
     """Meet the others and greet them; the work is what stands inside. Whatever happens is said to the others and to the
     audit log. `goes_on`: where the run would go on if it were started again, for people to read."""
+    for ending in ready.endings:
+        voice.note(ending)
     audit = Audit(orders.audit_path, ready.credentials)
     _log_start(audit, ready, own)
     with logging_the_end(audit, goes_on):

@@ -1,4 +1,4 @@
-"""Self-signed certificates, pinned by fingerprint: no authority to run, nothing that expires soon."""
+"""Self-signed certificates, pinned by fingerprint: no authority to run, and years until they end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-__all__ = ["Credentials", "certificate_name", "create_credentials", "fingerprint"]
+__all__ = ["YEARS", "Credentials", "certificate_name", "create_credentials", "fingerprint", "lifetime"]
+
+#: How long a certificate is valid, unless told.
+YEARS = 2
 
 
 @dataclass(frozen=True)
@@ -23,19 +26,19 @@ class Credentials:
     key: str = field(repr=False)
 
 
-def create_credentials(name: str) -> Credentials:
-    """A fresh ECDSA P-256 key and a certificate for it, valid for thirty years."""
+def create_credentials(name: str, years: int = YEARS, begins: datetime.datetime | None = None) -> Credentials:
+    """A fresh ECDSA P-256 key and a certificate for it. It begins now, or when told, less a day: clocks differ."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = certificate_name(name)
-    now = datetime.datetime.now(datetime.UTC)
+    begins = begins or datetime.datetime.now(datetime.UTC)
     certificate = (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=365 * 30))
+        .not_valid_before(begins - datetime.timedelta(days=1))
+        .not_valid_after(begins + datetime.timedelta(days=365 * years))
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .sign(key, hashes.SHA256())
     )
@@ -50,6 +53,12 @@ def create_credentials(name: str) -> Credentials:
 def certificate_name(name: str) -> x509.Name:
     """Whose certificate it is, as it stands there. OpenSSL finds those it trusts by this, so no two may be alike."""
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def lifetime(certificate: str) -> tuple[datetime.datetime, datetime.datetime]:
+    """From when to when a certificate is valid."""
+    found = x509.load_pem_x509_certificate(certificate.encode())
+    return found.not_valid_before_utc, found.not_valid_after_utc
 
 
 def fingerprint(certificate: str | bytes) -> str:

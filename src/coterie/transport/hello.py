@@ -8,12 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import socket
 import ssl
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, Protocol
+
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from coterie.errors import AuthenticationError, PeerUnreachable, WrongSession, WrongType
 from coterie.transport.certificates import Credentials, fingerprint
@@ -96,16 +104,20 @@ def context(server: bool, credentials: Credentials, trusted: Sequence[str]) -> s
     made.load_verify_locations(cadata="\n".join(trusted))
     if server:
         made.num_tickets = 0  # the sender never reads, and an unread ticket would turn a close into a reset
+    once = secrets.token_bytes(32).hex().encode()
+    key = load_pem_private_key(credentials.key.encode(), None)
+    hidden = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(once))
     with _private_file() as (file, name):
-        file.write((credentials.key + "\n" + credentials.certificate).encode())
+        file.write(hidden + credentials.certificate.encode())
         file.flush()
-        made.load_cert_chain(name)
+        made.load_cert_chain(name, password=once)
     return made
 
 
 @contextlib.contextmanager
 def _private_file() -> Iterator[tuple[IO[bytes], str]]:
-    """OpenSSL takes a key from a file only: one in memory where there is such a thing, else one of mode 0600."""
+    """OpenSSL takes a key from a file only: one in memory where there is such a thing, else one of mode 0600. What is
+    written there is protected by a password that is used this once."""
     if hasattr(os, "memfd_create"):
         with os.fdopen(os.memfd_create("key"), "wb") as file:
             yield file, f"/proc/self/fd/{file.fileno()}"

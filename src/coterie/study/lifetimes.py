@@ -1,0 +1,50 @@
+"""When certificates end: errors for those that have, and a word before it happens."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable
+
+from coterie.errors import StudyError
+from coterie.study.identity import Identity
+from coterie.transport.certificates import lifetime
+
+__all__ = ["check_lifetimes", "find_endings"]
+
+#: One's own certificate counts as ended so long before it does, so that nobody whose clock is ahead refuses it; and a
+#: new one has begun as long before it was made.
+MARGIN = datetime.timedelta(days=1)
+#: How long before the end there is a word of it.
+SOON = datetime.timedelta(days=30)
+
+
+def check_lifetimes(everybody: Iterable[Identity], own: str) -> None:
+    """Refuse a certificate that has ended, or not begun. The others check the same, by their clocks."""
+    now = datetime.datetime.now(datetime.UTC)
+    for one in everybody:
+        begins, ends = lifetime(one.certificate)
+        if now < begins:
+            raise StudyError(
+                f"the certificate of {one.name} is valid from {begins:%Y-%m-%d} on, and the clock here says "
+                f"{now:%Y-%m-%d}; set the clock"
+            )
+        if one.name == own and now > ends - MARGIN:
+            raise StudyError(f"the certificate of {own} ended on {ends:%Y-%m-%d}. {renew_it(own)}")
+        if one.name != own and now > ends:
+            raise StudyError(f"the certificate of {one.name} ended on {ends:%Y-%m-%d}. {one.name} has to renew it")
+
+
+def find_endings(everybody: Iterable[Identity], own: str) -> list[str]:
+    """Which certificates end soon, in words."""
+    now = datetime.datetime.now(datetime.UTC)
+    found = []
+    for one in everybody:
+        left = lifetime(one.certificate)[1] - now
+        if left < SOON:
+            when = f"the certificate of {one.name} ends on {now + left:%Y-%m-%d}, in {max(left.days, 0)} days"
+            found.append(f"{when}. {renew_it(own)}" if one.name == own else f"{when}: {one.name} has to renew it")
+    return found
+
+
+def renew_it(name: str) -> str:
+    return f"Make a new identity (coterie identity create {name} --folder FOLDER), and a new study with it"
