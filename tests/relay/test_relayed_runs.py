@@ -25,7 +25,11 @@ def check(cast: Cast) -> None:
         fit.check_centers(cast, name, {"x": 0, "y": 1})
 
 
-@pytest.mark.parametrize("direct", [(), ("helper",), ("bob",)], ids=["all relayed", "direct helper", "direct party"])
+@pytest.mark.parametrize(
+    "direct",
+    [pytest.param((), marks=pytest.mark.slow), pytest.param(("helper",), marks=pytest.mark.slow), ("bob",)],
+    ids=["all relayed", "direct helper", "direct party"],
+)
 def test_results_are_the_same_by_way_of_a_relay(tmp_path, direct):
     relay = make_relay(tmp_path)
     with RelayCast(tmp_path, relay, direct=direct) as cast:

@@ -49,13 +49,14 @@ def explain_relays(study: Study) -> list[str]:
     for (name, address, fingerprint), names in led.items():
         verb = "is" if len(names) == 1 else "are"
         lines.append(
-            f"  - {join_names(names)} {verb} reached by way of the relay {name} at {address}, fingerprint {fingerprint}."
+            f"  - {join_names(names)} {verb} reached by way of the relay {name} at {address}, fingerprint "
+            f"{fingerprint}."
         )
     return [
         *lines,
-        "  - A relay sees who takes part in this study, from which network addresses, when, and how many bytes they send "
-        "each other. What passes is TLS between the participants, to which it holds no key: it can delay or cut, and "
-        "nothing else.",
+        "  - A relay sees who takes part in this study, from which network addresses, when, and how many bytes they "
+        "send each other. What passes is TLS between the participants, to which it holds no key: it can delay or "
+        "cut, and nothing else.",
         "  - If the helper runs a relay, it sees sizes and times of what the parties send each other, too, and none of "
         "the contents: no more of the data than the relay of somebody else.",
     ]
