@@ -1,0 +1,165 @@
+"""Five participants on hosts of their own, of which four can reach nothing but the relay, one of them only through an
+HTTP proxy: the tutorial's study, with the same bits as without a relay."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.relay.places import RelayCast, make_relay
+from tests.study.test_namespaces import ip, network
+from tests.study.walk import BRIEF, Cast, coterie, wait_until
+
+pytestmark = pytest.mark.slow
+
+PARTIES = ("alice", "bob", "carol", "dora")
+PORT = 7100
+#: The tutorial's study, of its numeric columns.
+STUDY = (
+    "--clusters", "2:4", "--columns", "age,sex,pressure,days", "--categories", "sex=f|m",
+    "--bounds", "age=0:120,pressure=50:260,days=0:100", "--missing", "age=drop,pressure=125",
+    "--resolution", "age=1,sex=1,pressure=1,days=0.1", "--sizes", "rounded", "--n-init", "2", "--seed", "7",
+)  # fmt: skip
+
+
+def give(cast: Cast) -> None:
+    rng = np.random.default_rng(0)
+    for name in PARTIES:
+        rows = np.concatenate(
+            [rng.normal(m, (5, 7, 0.8), (30, 3)) for m in ((34, 114, 3.5), (58, 128, 9), (71, 160, 6))]
+        )
+        ages = [("" if i % 40 == 5 else str(round(age))) for i, age in enumerate(rows[:, 0])]
+        sexes = ["fm"[i] for i in rng.integers(2, size=len(rows))]
+        cast.give(name, age=ages, sex=sexes, pressure=np.rint(rows[:, 1]), days=np.round(rows[:, 2], 1))
+
+
+def results(cast: Cast, name: str) -> tuple[bytes, object, object]:
+    """Centres, labels and what the model says of them."""
+    model = cast.document(name, "model.json")
+    kept = {key: model[key] for key in model if key in ("centers", "deviations", "means", "suppressed", "clusters")}
+    return cast.at(name, "results", "centers.csv").read_bytes(), cast.labels(name), kept
+
+
+def test_four_can_reach_nothing_but_the_relay(tmp_path):
+    with network(len(PARTIES) + 3) as hosts:
+        *own, (relays_host, relays_address), (proxys_host, proxys_address) = hosts
+        by_name = dict(zip(("helper", *PARTIES), own, strict=True))
+        made = coterie("identity", "create", "relay", "--address", f"{relays_address}:443", "--folder", tmp_path)
+        assert made.code == 0, made.err
+        addresses = [f"{address}:{PORT}" for _, address in own]
+        others: list[subprocess.Popen[bytes]] = []
+        with RelayCast(tmp_path, tmp_path / "relay.identity.toml", PARTIES, addresses=addresses) as cast:
+            cast.agree(*STUDY)
+            give(cast)
+            for name, (host, address) in by_name.items():
+                cast.prefix[name] = ("ip", "netns", "exec", host)
+                if name == "bob":
+                    continue
+                ip("-n", host, "address", "flush", "dev", "eth0")
+                ip("-n", host, "address", "add", f"{address}/32", "dev", "eth0")
+                only = proxys_address if name == "dora" else relays_address
+                ip("-n", host, "route", "add", f"{only}/32", "dev", "eth0", "src", address)
+            cast.program = BRIEF
+            proxied = {"HTTPS_PROXY": f"http://{proxys_address}:3128"}
+            try:
+                others.append(_start(proxys_host, "-m", "tests.relay.proxy_process", proxys_address, "3128"))
+                others.append(_relay(relays_host, relays_address, tmp_path, cast))
+                for name in cast.names:
+                    more = proxied if name == "dora" else {}
+                    cast.start(name, "run", "--wait", 300, environment=more)
+                assert cast.finish_all() == dict.fromkeys(cast.names, 0), cast.said()
+                for name, to in (("alice", by_name["bob"][1]), ("dora", relays_address)):
+                    dial = f"import socket; socket.create_connection(({to!r}, 443), 5)"
+                    tried = subprocess.run(
+                        [*cast.prefix[name], sys.executable, "-c", dial], capture_output=True, text=True
+                    )
+                    assert "Network is unreachable" in tried.stderr, name
+            finally:
+                for process in others:
+                    process.kill()
+                    process.wait()
+            here = {name: results(cast, name) for name in PARTIES}
+    with Cast(tmp_path / "direct", PARTIES) as cast:
+        cast.agree(*STUDY)
+        give(cast)
+        cast.run()
+        assert {name: results(cast, name) for name in PARTIES} == here
+
+
+def _start(host: str, *words: object) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen(
+        ["ip", "netns", "exec", host, sys.executable, *map(str, words)], stdout=subprocess.PIPE, cwd=Path.cwd()
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline()  # it says that it is up
+    process.stdout.close()
+    return process
+
+
+def _relay(host: str, address: str, folder: Path, cast: Cast) -> subprocess.Popen[bytes]:
+    return _start(
+        host, "-m", "coterie", "relay", "--listen", f"{address}:443", "--key", folder / "relay.key",
+        "--study", cast.study_file("alice"),
+    )  # fmt: skip
+
+
+def test_a_relay_that_is_killed_in_the_middle_and_many_studies_at_once(tmp_path):
+    """Three studies through one relay, as processes; the relay is killed, everybody is named, all go on."""
+    identity = make_relay(tmp_path)
+    address = next(line.split('"')[1] for line in identity.read_text().splitlines() if line.startswith("address"))
+    folder = tmp_path / "studies"
+    folder.mkdir()
+    casts = [RelayCast(tmp_path / str(i), identity, PARTIES[:2]) for i in range(3)]
+
+    def relay() -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "coterie", "relay", "--listen", address, "--key", str(tmp_path / "relay.key"),
+             "--studies", str(folder)], stdout=subprocess.PIPE,
+        )  # fmt: skip
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        process.stdout.close()
+        return process
+
+    rng = np.random.default_rng(1)
+    for i, cast in enumerate(casts):
+        cast.agree(
+            "--clusters", "4", "--columns", "x,y", "--bounds", "x=-12:12,y=-12:12", "--tol", "0", "--max-iter", "60",
+            "--n-init", "4",
+        )  # fmt: skip
+        for name in cast.parties:
+            x = rng.uniform(-10, 10, (3000, 2))
+            cast.give(name, x=x[:, 0], y=x[:, 1])
+        cast.program = BRIEF
+        (folder / f"{i}.toml").write_bytes(cast.study_file("alice").read_bytes())
+    process = relay()
+    try:
+        for cast in casts:
+            for name in cast.names:
+                cast.start(name, "run", "--wait", 300)
+        wait_until(
+            lambda: all(list(cast.at("alice").glob("*.state/**/*")) for cast in casts), 300, "everybody's being at work"
+        )
+        process.kill()
+        process.wait()
+        process = relay()
+        ended = [cast.finish_all() for cast in casts]
+        for cast, codes in zip(casts, ended, strict=True):
+            assert set(codes.values()) <= {6, 7} or set(codes.values()) == {0}, cast.said()
+        assert any(7 in codes.values() for codes in ended)
+        for cast, codes in zip(casts, ended, strict=True):
+            if 0 not in codes.values():
+                for name in cast.names:
+                    assert "relay" in cast.err(name)
+                    cast.start(name, "run", "--wait", 300)
+        for cast in casts:
+            assert cast.finish_all() == dict.fromkeys(cast.names, 0), cast.said()
+    finally:
+        process.kill()
+        process.wait()
+        for cast in casts:
+            cast.__exit__()
