@@ -9,7 +9,8 @@ from typing import Any
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-import notebook  # noqa: E402  (beside this file)
+import command_pages  # noqa: E402  (beside this file)
+import notebook  # noqa: E402
 
 from coterie import __version__  # noqa: E402
 
@@ -39,5 +40,11 @@ def gallery(app: Any, docname: str, source: list[str]) -> None:
         source[0] = notebook.page(script)
 
 
+def write_commands(app: Any, config: Any) -> None:  # noqa: ARG001
+    """Pages of the commands, before the pages are listed."""
+    command_pages.write(HERE / "commands")
+
+
 def setup(app: Any) -> None:
+    app.connect("config-inited", write_commands)
     app.connect("source-read", gallery)

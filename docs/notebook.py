@@ -1,13 +1,20 @@
-"""Scripts in cells (`# %%`, the percent format of notebooks) as Markdown pages, with what they print."""
+"""Scripts in cells (`# %%`, the percent format of notebooks) as Markdown pages, with what they print and draw.
+
+A cell that leaves a matplotlib `figure` shows it; the figure's label says in words what it shows.
+"""
 
 from __future__ import annotations
 
+import base64
+import html
 import io
 import re
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
+
+from coterie.report.pictures import draw_svg, read_size
 
 __all__ = ["cells", "page"]
 
@@ -38,4 +45,18 @@ def page(script: Path) -> str:
         parts.append(f"```python\n{body}\n```")
         if printed.getvalue().strip():
             parts.append(f"prints\n\n```text\n{printed.getvalue().rstrip()}\n```")
+        figure = namespace.pop("figure", None)
+        if figure is not None:
+            parts.append(_picture(figure, script))
     return "\n\n".join(parts) + f"\n\nThe script: `docs/gallery/{script.name}`.\n"
+
+
+def _picture(figure: Any, script: Path) -> str:
+    """The figure inside the page, on light and on dark screens."""
+    says = figure.get_label()
+    if not says:
+        raise ValueError(f"{script.name}: say what the figure shows, by figure.set_label")
+    svg = draw_svg(figure, says)
+    width, height = read_size(svg)
+    data = base64.b64encode(svg).decode()
+    return f'<img src="data:image/svg+xml;base64,{data}" alt="{html.escape(says)}" width="{width}" height="{height}">'

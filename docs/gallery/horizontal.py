@@ -8,6 +8,7 @@
 
 # %%
 import numpy as np
+from matplotlib.figure import Figure
 from sklearn.cluster import KMeans
 
 from coterie import SecureKMeans
@@ -32,6 +33,18 @@ model = SecureKMeans(
 ).fit_parties(hospitals)
 print(np.round(model.cluster_centers_, 1))
 print(model.n_iter_, "iterations,", model.traffic_.rounds_per_iteration, "rounds each")
+
+# %% [markdown]
+# What they find together. No hospital has all of the groups; each has its own marker, the colours are the clusters.
+
+# %%
+figure = Figure(figsize=(6, 3.8), layout="constrained")
+axes = figure.add_subplot(xlabel="age", ylabel="blood pressure")
+labels = np.split(model.labels_, np.cumsum([len(rows) for rows in hospitals])[:-1])
+for rows, own, marker in zip(hospitals, labels, "os^", strict=True):
+    axes.scatter(*rows.T, s=14, c=[f"C{cluster}" for cluster in own], marker=marker, alpha=0.7, linewidths=0)
+axes.plot(*model.cluster_centers_.T, "kP", markersize=11, markeredgecolor="white")
+figure.set_label("Rows of three hospitals by age and blood pressure in four groups, with a centre in each.")
 
 # %% [markdown]
 # It started from random rows, whose numbers are public. The same start on the pooled rows, which nobody may have in

@@ -8,6 +8,7 @@
 
 # %%
 import numpy as np
+from matplotlib.figure import Figure
 
 from coterie import SecureKMeans
 
@@ -20,6 +21,17 @@ owner[150:, 0] = 3  # but for one column of the last, which a third party has
 blocks = [np.where(owner == party, table, np.nan) for party in (1, 2, 3)]
 for party, block in enumerate(blocks, start=1):
     print(f"P{party} holds {np.isfinite(block).sum()} cells")
+
+# %%
+figure = Figure(figsize=(4, 3.4), layout="constrained")
+axes = figure.add_subplot(xlabel="column", ylabel="row", xticks=range(4), title="who holds which cell")
+for party, block in enumerate(blocks):
+    row, column = np.nonzero(np.isfinite(block))
+    axes.scatter(column, row, s=60, c=f"C{party}", marker="_", linewidths=1.2, label=f"P{party + 1}")
+axes.invert_yaxis()
+axes.margins(x=0.1)
+figure.legend(loc="outside right upper", frameon=False)
+figure.set_label("A table of 180 rows and four columns: its cells in three colours, by the party that holds them.")
 
 # %%
 model = SecureKMeans(3, partition="mixed", bounds=[(-6, 12)] * 4, tol=0, random_state=1).fit_parties(blocks)

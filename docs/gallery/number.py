@@ -9,6 +9,7 @@
 
 # %%
 import numpy as np
+from matplotlib.figure import Figure
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import StandardScaler
@@ -45,6 +46,13 @@ print({k: round(value, 2) for k, value in shown.k_measures_.items()})
 hidden = SecureKMeans(range(2, 7), measures="secret", **options).fit_parties(clinics)
 print(hidden.n_clusters_, "clusters;", hidden.k_measures_)
 assert (shown.labels_ == hidden.labels_).all()
+
+# %%
+figure = Figure(figsize=(5, 2.8), layout="constrained")
+axes = figure.add_subplot(xlabel="number of clusters", ylabel="mean silhouette", xticks=list(shown.k_measures_))
+axes.plot(list(shown.k_measures_), list(shown.k_measures_.values()), marker="o", color="C7")
+axes.plot(shown.n_clusters_, shown.k_measures_[shown.n_clusters_], "C0D", markersize=10)
+figure.set_label(f"The mean silhouette for 2 to 6 clusters; the highest, at {shown.n_clusters_}, is the one chosen.")
 
 # %% [markdown]
 # What was opened at the end, in the open and in secret:

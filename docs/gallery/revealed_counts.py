@@ -8,6 +8,7 @@
 
 # %%
 import numpy as np
+from matplotlib.figure import Figure
 
 from coterie import SecureKMeans
 
@@ -34,6 +35,15 @@ bobs_count = revealed.counts_[1] - (mine == 1).sum()
 bobs_sum = revealed.counts_[1] * revealed.cluster_centers_[1] - alice[mine == 1].sum(axis=0)
 print("Bob has", bobs_count, "row there; it is", np.round(bobs_sum / bobs_count, 2))
 assert np.allclose(bobs_sum / bobs_count, bob[-1], atol=0.01)
+
+# %%
+figure = Figure(figsize=(5, 3.8), layout="constrained")
+axes = figure.add_subplot(xlabel="first column", ylabel="second column")
+axes.scatter(*alice.T, s=14, label="Alice's rows", alpha=0.7, linewidths=0)
+axes.scatter(*bob.T, s=18, marker="^", label="Bob's rows, which she does not see", alpha=0.7, linewidths=0)
+axes.plot(*(bobs_sum / bobs_count), "ko", markersize=13, markerfacecolor="none", label="what Alice works out")
+figure.legend(loc="outside lower center", frameon=False)
+figure.set_label("Rows of Alice and Bob in two groups. The one row of Bob's among Alice's is ringed: she has found it.")
 
 # %% [markdown]
 # No protocol was broken: this is what a centre and a size *mean* to somebody who holds the other rows. With more

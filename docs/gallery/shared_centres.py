@@ -8,6 +8,7 @@
 
 # %%
 import numpy as np
+from matplotlib.figure import Figure
 
 from coterie import SecureKMeans
 from coterie.errors import InputError
@@ -40,6 +41,14 @@ new = np.array([[2.2, 7.7], [5.1, 1.8]])
 labels = model.predict_parties([new, np.empty((0, 2))])
 assert (labels == opened.predict(new)).all()
 print(labels)
+
+# %%
+figure = Figure(figsize=(5, 3.8), layout="constrained")
+axes = figure.add_subplot(xlabel="first column", ylabel="second column")
+rows = np.concatenate([alice, bob])
+axes.scatter(*rows.T, s=12, c=[f"C{cluster}" for cluster in model.labels_], alpha=0.6, linewidths=0)
+axes.scatter(*new.T, s=110, c=[f"C{cluster}" for cluster in labels], marker="*", edgecolors="black", zorder=3)
+figure.set_label("Rows in three clusters without a centre, and two new rows as stars in the colour of their cluster.")
 
 # %% [markdown]
 # Local prediction needs the centres, and says so.

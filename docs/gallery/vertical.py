@@ -8,6 +8,7 @@
 
 # %%
 import numpy as np
+from matplotlib.figure import Figure
 
 from coterie import SecureKMeans
 
@@ -25,6 +26,18 @@ bounds = [(0, 200_000), (-20_000, 100_000), (-10, 40), (-50, 500)]
 options = {"n_clusters": 3, "partition": "vertical", "bounds": bounds, "scale": "standard", "random_state": 4}
 private = SecureKMeans(**options).fit_parties([bank, shop])
 print(np.round(private.cluster_centers_).astype(int))
+
+# %% [markdown]
+# What each sees: its own two columns of the centres, and the labels of all customers.
+
+# %%
+figure = Figure(figsize=(7, 3.2), layout="constrained")
+sides = (bank, ("income", "savings")), (shop, ("visits", "spent"))
+for at, (rows, (x, y)) in enumerate(sides):
+    axes = figure.add_subplot(1, 2, at + 1, title=("the bank", "the shop")[at], xlabel=x, ylabel=y)
+    axes.scatter(*rows.T, s=10, c=[f"C{cluster}" for cluster in private.labels_], alpha=0.7, linewidths=0)
+    axes.plot(*private.cluster_centers_[:, 2 * at : 2 * at + 2].T, "kP", markersize=10, markeredgecolor="white")
+figure.set_label("Two scatter plots of the same customers: the bank's two columns, the shop's two, coloured alike.")
 
 # %% [markdown]
 # The bank learns its own two columns of the centres and the shop its own two. Every customer is a row of both, so

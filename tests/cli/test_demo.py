@@ -47,10 +47,12 @@ def test_it_writes_a_folder_and_says_what_was_done(quick, tmp_path, capsys):
     out = capsys.readouterr().out
     folder = tmp_path / "coterie-demo"
     assert (folder / "index.html").read_text().startswith("<!doctype html>")
-    assert len(list(folder.glob("figure-*.png"))) == 13
+    assert len(list(folder.glob("figure-*.svg"))) == 13
     assert f"The page: {folder / 'index.html'}" in out
     assert "2 of 2 secure runs give the same labels and centres" in out
     assert "400/400" in out
+    assert out.index("SHK-means: Secure Horizontal k-means") < out.index("SVK-means: Secure Vertical k-means")
+    assert out.index("SVK-means") < out.index("secure run")  # explained before they are used
     assert "Alice learnt the cluster of each row of which it holds values: 200 rows. (at the end)" in out
     assert "Sent in all secure runs: P0 12 kB, Alice 2 kB and Bob 2 kB" in out
     assert "\x1b" not in out

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+#: Folders of pages that are made when the documentation is built.
+MADE = {"_build", "commands"}
 FENCE = re.compile(
     r"(?:^<!-- (?P<note>[^\n]*?) -->\n)?^```(?P<language>[\w{}-]*)[^\n]*\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
 )
@@ -27,7 +29,7 @@ class Block(NamedTuple):
 def pages() -> list[Path]:
     """README and its companions, and every page of the documentation."""
     top = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
-    return top + sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts)
+    return top + sorted(path for path in DOCS.rglob("*.md") if not MADE & set(path.parts))
 
 
 def name_of(path: Path) -> str:

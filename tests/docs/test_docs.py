@@ -10,12 +10,15 @@ import subprocess
 import sys
 from pathlib import Path
 from tempfile import gettempdir
+from typing import Annotated
 
 import numpy as np
 import pytest
+import typer
 from benchmarks import quality
 
 from coterie import errors
+from coterie.cli.app import app
 from coterie.protocols.onetime.sign import tree_of
 from coterie.protocols.securenn.sign import compute_msb, drelu, share_convert
 from coterie.protocols.words import elementwise_product, square
@@ -50,6 +53,7 @@ def test_gallery_scripts_run_and_become_pages(script):
     assert page.startswith("# ")
     assert page.count("```python") >= 2
     assert "```text" in page, "it prints nothing"
+    assert re.search(r'<img src="data:image/svg\+xml;base64,[^"]+" alt="[^"]{40,}"', page), "it draws nothing"
 
 
 def test_the_gallery_lists_every_script():
@@ -59,8 +63,55 @@ def test_the_gallery_lists_every_script():
         assert script.with_suffix(".md").exists(), "the page that the script is put into"
 
 
+def test_every_command_has_a_page_with_all_its_options(tmp_path):
+    """As far as they are not hidden; whoever adds a command adds its page."""
+    made = script("command_pages")
+    made.write(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} > {"index.md", "run.md", "study-create.md"}
+    listed = (tmp_path / "index.md").read_text(encoding="utf-8")
+    found = list(made.commands(typer.main.get_command(app)))
+    assert len(found) == len(list(tmp_path.iterdir())) - 1
+    for words, command in found:
+        name = "-".join(words[1:])
+        page = (tmp_path / f"{name}.md").read_text(encoding="utf-8")
+        assert f"# {' '.join(words)}\n" in page
+        assert f"({name}.md)" in listed
+        for option in command.params:
+            shown = option.opts[0] if option.opts[0].startswith("-") else f"`{option.name}"
+            assert (shown in page) == (not option.hidden), f"{words}: {shown}"
+
+
+def test_hidden_commands_and_options_have_no_page(tmp_path):
+    made, hides = script("command_pages"), typer.Typer()
+
+    @hides.callback()
+    def root() -> None: ...
+
+    @hides.command("secret", hidden=True)
+    def secret() -> None: ...
+
+    @hides.command("open")
+    def opened(shown: str = "", inner: Annotated[str, typer.Option(hidden=True)] = "") -> None: ...
+
+    pages = made.pages(typer.main.get_command(hides))
+    assert list(pages) == ["index.md", "open.md"]
+    assert "--shown" in pages["open.md"]
+    assert "--inner" not in pages["open.md"]
+
+
+def test_pages_of_commands_that_are_gone_are_removed(tmp_path):
+    (tmp_path / "old.md").write_text("old")
+    script("command_pages").write(tmp_path)
+    assert not (tmp_path / "old.md").exists()
+
+
 def notebook():
-    spec = importlib.util.spec_from_file_location("notebook", DOCS / "notebook.py")
+    return script("notebook")
+
+
+def script(name):
+    """A module beside the pages."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from html.parser import HTMLParser
 from typing import Any
@@ -14,10 +15,11 @@ from coterie.clustering import Outcome, Task
 from coterie.data import gather, split
 from coterie.parameters import prepare_fit
 from coterie.report.facts import ColumnFacts, Facts, Participant, facts_of
-from coterie.runtime.job import Job, do
+from coterie.report.palette import DARK
+from coterie.runtime.job import Job, Report, do
 from coterie.runtime.threads import run_threads
 from coterie.sharing import Disclosure
-from coterie.transport import Traffic, World
+from coterie.transport import Lap, Traffic, World
 from coterie.transport.metering import Tally
 
 PARTICIPANTS = [
@@ -58,8 +60,9 @@ def by_hand(**more: Any) -> Facts:
         "n_iter": 2,
         "max_iter": 300,
         "tol": 1e-4,
-        "seconds": {"waiting": 1.5, "clustering": 2.0},
-        "seconds_per_iteration": [0.5, 0.75],
+        "seconds": {"waiting for the others": 1.5, "computing": 2.0},
+        "laps": [Lap(0.5, 0.25), Lap(0.75, 0.5)],
+        "waited": 0.8,
         "memory": 200_000_000,
         "traffic": Traffic(
             rounds=20, messages=30, bytes_sent={"alice": 12_345}, by_protocol={"Sign": Tally(2, 8, 8, 9, 10_000)}
@@ -85,6 +88,13 @@ LABELS = np.array([0, 1, 1, 1])
 @cache
 def small_run(partition: str, least: int = 1, **options: Any) -> tuple[Task, tuple[Outcome, ...]]:
     """Twenty rows, four columns, a small and a large cluster, two parties: what was agreed on; outcomes by rank."""
+    task, reports = small_reports(partition, least, **options)
+    return task, tuple(report.outcome for report in reports)
+
+
+@cache
+def small_reports(partition: str, least: int = 1, **options: Any) -> tuple[Task, tuple[Report, ...]]:
+    """The same, with all that each role has in the end."""
     x = table()
     model = SecureKMeans(2, **{"partition": partition, "init": x[[0, 19]], "bounds": [(-20, 20)] * 4, **options})
     gathered = gather(split(x, partition, 2), partition, NAMES[1:])
@@ -92,7 +102,7 @@ def small_run(partition: str, least: int = 1, **options: Any) -> tuple[Task, tup
     task = msgspec.structs.replace(task, least=least)
     jobs = [Job(task), *(Job(task, block=block) for block in blocks)]
     reports = run_threads(World(tuple(NAMES)), lambda me: do(me, jobs[me.rank]), lanes=task.lanes)
-    return task, tuple(report.outcome for report in reports)
+    return task, tuple(reports)
 
 
 def table() -> np.ndarray:
@@ -148,10 +158,23 @@ def assert_stands_alone(html: str) -> Page:
                 assert "//" not in (value or "").split(",")[0]
                 assert (value or "").split(":")[0] in ("data", "") or ":" not in (value or "")
     for attributes in page.all("img"):
-        assert (attributes["src"] or "").startswith("data:image/png;base64,")
+        assert (attributes["src"] or "").startswith("data:image/svg+xml;base64,")
         assert len(attributes["alt"] or "") > 20
     style = html[html.index("<style>") : html.index("</style>")]
     assert "url(" not in style
     assert "@import" not in style
     assert not page.stack
     return page
+
+
+def assert_follows_the_screen(figures: list[bytes]) -> None:
+    """Every colour of a figure is one that has another on a dark screen, and the figure brings the rule for it."""
+    assert figures
+    for svg in figures:
+        text = svg.decode()
+        rules, drawn = text[: text.index("</style>")], text[text.index("</style>") :]
+        assert "prefers-color-scheme: dark" in rules
+        for what, colour in re.findall(r"(fill|stroke): (#[0-9a-f]{6})", drawn):
+            assert colour in DARK, colour
+            assert f'[style*="{what}: {colour}"]' in rules
+        assert not re.search(r"(fill|stroke)=|(fill|stroke): (?!#|none)[a-z]", drawn)

@@ -11,12 +11,13 @@ import pytest
 
 from coterie.report import plots
 from coterie.report.agreed import show_agreement
-from coterie.report.blocks import Grid, Image, Paragraph
+from coterie.report.blocks import Bullets, Grid, Image, Paragraph, Tiles
 from coterie.report.clusters import show_clusters
-from coterie.report.cost import show_convergence
+from coterie.report.cost import show_course
 from coterie.report.facts import ColumnFacts, Facts, facts_of
 from coterie.report.glossary import explain_option
-from coterie.report.page import picture, render_block
+from coterie.report.page import render_block
+from coterie.report.pictures import draw_svg
 from coterie.report.trust import promises_of, show_disclosures
 from coterie.report.views import READING, draw_measures
 from coterie.report.write import write_report
@@ -62,9 +63,10 @@ def grid_of_columns(facts: Facts) -> Grid:
 
 
 def words_of(facts: Facts) -> str:
-    return " ".join(
-        block.text for block in show_clusters(facts, None, None, "own rows") if isinstance(block, Paragraph)
-    )
+    said = []
+    for block in show_clusters(facts, None, None, "own rows"):
+        said += [block.text] if isinstance(block, Paragraph) else block.sentences if isinstance(block, Bullets) else []
+    return " ".join(said)
 
 
 # -- columns -------------------------------------------------------------------------------------------------
@@ -148,7 +150,7 @@ def test_measures_are_drawn_and_put_into_words(choose):
     name, reading = READING[choose]
     assert drawn.alt == f"The {name} over the number of clusters: 310.2 for 2, 290.5 for 3, 275.1 for 4. Chosen: 2."
     assert drawn.caption == f"The {name} of each number of clusters that was tried. {reading}"
-    assert drawn.png[:4] == b"\x89PNG"
+    assert drawn.svg.startswith(b"<svg ")
 
 
 def test_a_curve_has_a_point_for_each_number_and_marks_the_chosen():
@@ -160,7 +162,7 @@ def test_a_curve_has_a_point_for_each_number_and_marks_the_chosen():
     assert [text.get_text() for text in axes.texts] == ["chosen"]
     assert axes.get_ylabel() == "mean silhouette"
     assert list(axes.get_xticks()) == [2, 3, 4]
-    assert picture(plots.curve({k: 1.0 / k for k in range(2, 41)}, 2, "y"))
+    assert draw_svg(plots.curve({k: 1.0 / k for k in range(2, 41)}, 2, "y"))
 
 
 def test_measures_that_are_not_told():
@@ -168,7 +170,7 @@ def test_measures_that_are_not_told():
     drawn = draw_measures(several(k_measures={2: 310.25, 3: math.nan, 4: math.nan}))
     assert "310.2 for 2. Chosen: 2. It is not told for 3 and 4: a cluster does not pass the output rules." in drawn.alt
     assert drawn.caption.endswith("It is not told for 3 and 4: a cluster does not pass the output rules.")
-    assert picture(plots.curve({2: math.nan, 3: 1.0}, 2, "y"))
+    assert draw_svg(plots.curve({2: math.nan, 3: 1.0}, 2, "y"))
     none = several(k_measures={2: math.nan, 3: math.nan}, inertia=None, calinski_harabasz=None)
     assert "What numbers of clusters come to is not told" in words_of(none)
     shown = [part for part in show_clusters(none, None, None, "own rows") if isinstance(part, Image)]
@@ -199,7 +201,7 @@ def test_the_word_stays_inside_the_picture(chosen):
 def test_clusters_say_what_they_were_chosen_from():
     parts = show_clusters(several(), None, None, "own rows")
     assert words_of(several()).startswith("2 clusters were chosen, of 2, 3 or 4.")
-    assert [type(part) for part in parts[:2]] == [Paragraph, Image]
+    assert [type(part) for part in parts[:5]] == [Tiles, Paragraph, Grid, Bullets, Image]
     secret = several(k_measures={}, options={**SEVERAL, "measures": "secret"})
     shown = [part for part in show_clusters(secret, None, None, "own rows") if isinstance(part, Image)]
     assert not any("number of clusters" in image.alt for image in shown)
@@ -259,8 +261,9 @@ def test_new_options_have_meanings(option, value):
 
 def test_quality_in_words():
     said = words_of(several(inertia=12.5, silhouette=0.625, calinski_harabasz=310.25))
-    assert "The inertia, in standardised columns, is 12.5" in said
-    assert "The inertia is 12.5" in words_of(by_hand())
+    assert "The inertia is 12.5" in said
+    assert "added up, in standard deviations, squared" in said
+    assert "in the units of the columns, squared" in words_of(by_hand())
     assert "The mean silhouette is 0.62: 1 where rows lie on their centres, 0 where another is as close." in said
     assert "The Calinski-Harabasz index is 310.2" in said
     none = words_of(several(inertia=None, silhouette=None, calinski_harabasz=None))
@@ -282,10 +285,10 @@ def test_quality_of_a_run(quality):
 
 def test_why_a_run_stopped():
     """The tolerance is a part of the columns' variance."""
-    said = show_convergence(by_hand())[0].text
+    said = show_course(by_hand())[0].text
     assert "at most the agreed part, 0.0001, of the columns' mean variance" in said
     assert "With several starts" not in said
-    assert "With several starts, this is the most that one of them took." in show_convergence(several())[0].text
+    assert "With several starts, this is the most that one of them took." in show_course(several())[0].text
 
 
 # -- the page ------------------------------------------------------------------------------------------------

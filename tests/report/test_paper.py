@@ -11,6 +11,7 @@ import pytest
 from coterie.report import example as paper
 from coterie.report.paper import describe_runs
 from coterie.simulation import demo
+from tests.report.examples import assert_follows_the_screen
 from tests.report.paper_example import broken, drawn, filled, secure_run
 
 
@@ -138,8 +139,20 @@ def test_every_picture_says_in_words_what_it_shows(page):
 def test_every_figure_of_the_paper_is_a_file(page):
     _, files = page
     for figure in ("1", "2a", "2b", "3a", "3b", "3c", "4a", "4b", "4c", "4d", "6"):
-        assert any(name.startswith(f"figure-{figure}-") and name.endswith(".png") for name in files), figure
-    assert all(content.startswith(b"\x89PNG") for content in files.values())
+        assert any(name.startswith(f"figure-{figure}-") and name.endswith(".svg") for name in files), figure
+    assert all(content.startswith(b"<svg ") for content in files.values())
+
+
+def test_algorithms_are_explained_before_they_are_used(page):
+    text = words(page[0])
+    for name, meaning in paper.MEANINGS.items():
+        assert text.index(f"{name} {meaning[:20]}") == text.index(name)
+
+
+def test_figures_follow_the_screen(page):
+    _, files = page
+    assert_follows_the_screen(list(files.values()))
+    assert all(b"<title>" in content for content in files.values())
 
 
 def test_links_within_the_page_lead_somewhere(page):

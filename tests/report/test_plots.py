@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coterie.report.page import picture
-from coterie.report.plots import bars, colour, heights, histogram, marker, principal_axes, profile, scatter, verbatim
+from coterie.report.pictures import draw_svg
+from coterie.report.plots import bars, colour, histogram, iterations, marker, principal_axes, profile, scatter, verbatim
 
 RANDOM = np.random.RandomState(0)
 
@@ -38,7 +38,7 @@ def test_profiles_of_any_size(clusters, columns):
     drawn = profile(RANDOM.uniform(0, 1, (clusters, columns)), range(clusters), names)
     lines = drawn.axes[0].get_lines()
     assert len(lines) == (clusters if clusters <= 10 and columns <= 24 else 0)
-    assert picture(drawn)
+    assert draw_svg(drawn)
 
 
 def test_scatter_draws_every_row_and_known_centres():
@@ -53,7 +53,7 @@ def test_scatter_draws_every_row_and_known_centres():
 def test_names_are_drawn_as_they_are():
     drawn = scatter(np.zeros((2, 2)), np.zeros(2, int), None, [], "a$b$", "<c>")
     assert drawn.axes[0].get_xlabel() == verbatim("a$b$")
-    assert picture(histogram(np.zeros(2), np.zeros(2, int), [], [], "$x_"))
+    assert draw_svg(histogram(np.zeros(2), np.zeros(2, int), [], [], "$x_"))
 
 
 def test_histogram_counts_every_row():
@@ -63,11 +63,18 @@ def test_histogram_counts_every_row():
 
 
 @pytest.mark.parametrize("count", [1, 60, 61, 300])
-def test_heights_of_any_number(count):
-    assert picture(heights([1.0] * count, "iteration", "seconds"))
+def test_there_are_as_many_bars_as_iterations(count):
+    """However many iterations there are, each has its bar: work below, waiting on top."""
+    drawn = iterations([1.0] * count, [0.5] * count, first=3)
+    work, wait = drawn.axes[0].containers
+    assert len(work) == len(wait) == count
+    assert {bar.get_height() for bar in work} == {1.0}
+    assert {(bar.get_y(), bar.get_height()) for bar in wait} == {(1.0, 0.5)}
+    assert [round(bar.get_center()[0]) for bar in work] == list(range(3, 3 + count))
+    assert draw_svg(drawn)
 
 
 def test_bars_are_named_from_the_top():
     drawn = bars(["a", "b"], [2, 1], ["2 kB", "1 kB"], "bytes")
     assert drawn.axes[0].yaxis_inverted()
-    assert picture(drawn)
+    assert draw_svg(drawn)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import msgspec
 import numpy as np
 import pytest
 
+from coterie.report.agreed import show_agreement
+from coterie.report.blocks import Grid
 from coterie.report.facts import ColumnFacts, Facts, Participant
 from coterie.report.views import MOST_POINTS
 from coterie.report.write import write_report
@@ -16,6 +19,7 @@ from tests.report.examples import (
     LABELS,
     VALUES,
     Page,
+    assert_follows_the_screen,
     assert_stands_alone,
     by_hand,
     facts_of_small_run,
@@ -35,7 +39,8 @@ def page(tmp_path):
 
 
 def test_has_all_its_parts(page):
-    names = ["asked", "clusters", "convergence", "cost", "disclosures", "trust", "versions"]
+    """What came out, what was disclosed, how it ran, what was agreed."""
+    names = ["clusters", "disclosures", "trust", "course", "traffic", "agreed", "versions"]
     assert [a["id"] for a in page.all("h2")] == names
     assert [a["href"] for a in page.all("a")] == [f"#{name}" for name in names]
 
@@ -53,6 +58,7 @@ def test_says_what_came_out(page):
     assert "How far the centres moved is not known" in page.text
     assert "12.3 kB" in page.text
     assert "3.5 s" in page.text
+    assert "A row lies about 1.3 from its centre" in page.text
 
 
 def test_pictures_are_of_profile_two_columns_principal_axes_seconds_and_traffic(page):
@@ -60,6 +66,18 @@ def test_pictures_are_of_profile_two_columns_principal_axes_seconds_and_traffic(
     assert [alt.split(" ")[0] for alt in alts] == ["Profile", "Scatter", "Scatter", "Seconds", "Bytes"]
     assert "iron and salt" in alts[1]  # zinc's range is wide, too, but its values spread less in it
     assert "principal axes" in alts[2]
+
+
+def test_figures_follow_the_screen(page):
+    assert_follows_the_screen([base64.b64decode((one["src"] or "").partition(",")[2]) for one in page.all("img")])
+
+
+def test_every_option_has_a_meaning(tmp_path):
+    options = {"matching": "equal", "seed": "7", "row_weights": "count", "link": "wan", "n_init": "1"}
+    facts = by_hand(options=by_hand().options | facts_of_small_run(1, "horizontal").options | options)
+    (grid,) = (one for one in show_agreement(facts) if isinstance(one, Grid) and one.caption == "Options")
+    for row in grid.rows:
+        assert row[2], row
 
 
 def test_disclosures_are_sentences_for_people(page):

@@ -42,6 +42,7 @@ def demo(
     from coterie.report.paper import make_page
     from coterie.simulation.demo import STEPS, compute_example
 
+    _introduce(console)
     with show_steps(console, STEPS) as step:
         example = compute_example(step)
         example.seconds = time.monotonic() - began
@@ -53,6 +54,15 @@ def demo(
         raise CoterieError(
             f"a secure result differs from the centralised one; {target / 'index.html'} says which. Please report it"
         )
+
+
+def _introduce(console: Console) -> None:
+    """What is going to run, before anything is called by its name."""
+    from coterie.report.example import MEANINGS
+
+    console.say("The paper's example: 400 points of Alice and Bob, a helper (P0), every role a process, over TLS.\n")
+    for name, meaning in MEANINGS.items():
+        console.say(f"{name}: {meaning}\n", "algorithm", name=name, meaning=meaning)
 
 
 def write_folder(target: Path, files: Mapping[str, bytes]) -> None:
@@ -73,7 +83,6 @@ def _show(console: Console, example: Example, index: Path, seconds: float) -> No
     from coterie.report.paper import describe_runs
     from coterie.simulation.rounds import CLUSTERS
 
-    console.say("The paper's example: 400 points of Alice and Bob, a helper (P0), every role a process, over TLS.\n")
     console.show(_list_runs(example), "runs", runs=_record_runs(example))
     agreeing = sum(one.holds for one in example.agreements)
     compared = (

@@ -224,11 +224,11 @@ def _around_clusters(study: Study) -> list[int]:
 
 
 def _write(path: Path, drawn: Figure) -> None:
-    from coterie.report.page import picture
+    from coterie.report.pictures import draw_png
 
     new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        new.write_bytes(picture(drawn))
+        new.write_bytes(draw_png(drawn))
         os.replace(new, path)
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror}") from error

@@ -10,25 +10,27 @@ from coterie.report.facts import ColumnFacts, Facts
 from coterie.report.formats import format_count, format_value, join_names, pluralise, spell_number
 from coterie.report.glossary import explain_option
 
-__all__ = ["MOST_COLUMNS", "show_agreement"]
+__all__ = ["MOST_COLUMNS", "show_agreement", "show_key_figures"]
 
 #: As many columns as a table lists.
 MOST_COLUMNS = 60
 
 
-def show_agreement(facts: Facts) -> list[Block]:
+def show_key_figures(facts: Facts) -> Tiles:
     ending = "until the centres rested" if facts.by_tolerance else "the most"
-    parts: list[Block] = [
-        Tiles(
-            [
-                ("rows", format_count(facts.n), ""),
-                ("columns", format_count(facts.d), ""),
-                ("clusters", format_count(facts.k), ""),
-                ("data parties", format_count(facts.p), _describe_others(facts)),
-                ("iterations", format_count(facts.n_iter), ending),
-            ]
-        )
-    ]
+    return Tiles(
+        [
+            ("rows", format_count(facts.n), ""),
+            ("columns", format_count(facts.d), ""),
+            ("clusters", format_count(facts.k), ""),
+            ("data parties", format_count(facts.p), _describe_others(facts)),
+            ("iterations", format_count(facts.n_iter), ending),
+        ]
+    )
+
+
+def show_agreement(facts: Facts) -> list[Block]:
+    parts: list[Block] = []
     if facts.study:
         parts.append(Pairs({"Study": facts.study, "Its hash": Code(facts.study_hash or "–")}))
     options = [[name, _cut(value), _explain_option(facts, name, value)] for name, value in facts.options.items()]

@@ -10,8 +10,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
 
+from coterie.report.pictures import read_size
+
 __all__ = [
-    "DPI",
     "Beside",
     "Block",
     "Bullets",
@@ -27,10 +28,11 @@ __all__ = [
     "Verdict",
 ]
 
-#: Dots per inch of a picture; it is shown at 96, so that it stays sharp on fine screens and on paper.
-DPI = 160
 #: Characters from which on a cell of a table needs room to be read.
 LONG = 40
+#: Letters that fit beside each other: on a screen of any size only less, and so on; and those that padding takes.
+ROOMS = {"always": 112, "desk": 95, "tablet": 68, "phone": 46}
+PADDING = 4
 
 
 class Paragraph(Struct, frozen=True):
@@ -78,7 +80,7 @@ class Tiles(Struct, frozen=True):
 
 
 class Grid(Struct, frozen=True):
-    """A table that scrolls by itself where the page is narrow. `numeric`: the columns set flush right.
+    """A table that scrolls by itself where the page is narrow, and says so. `numeric`: the columns set flush right.
 
     The head may be left empty. The first column names the row, and stays in sight where all others are numbers. None
     is shown as a dash.
@@ -94,6 +96,17 @@ class Grid(Struct, frozen=True):
         return "scroll figures" if all(at in self.numeric for at in range(1, len(self.head))) else "scroll"
 
     @property
+    def room(self) -> str:
+        """The screen on which it needs to be scrolled: a phone, a tablet, a desk, any; empty where it is narrow."""
+        needed = sum(_least_width(style, column) for style, column in zip(self.styles, self._columns, strict=True))
+        return next((name for name, room in ROOMS.items() if needed > room), "")
+
+    @property
+    def _columns(self) -> list[list[object]]:
+        every = [self.head, *self.rows]
+        return [[row[at] for row in every if at < len(row)] for at in range(len(self.styles))]
+
+    @property
     def styles(self) -> list[str]:
         """The style of each column."""
         width = max([len(self.head), *map(len, self.rows)])
@@ -101,14 +114,27 @@ class Grid(Struct, frozen=True):
         return ["number" if at in self.numeric else "words" if at in long else "" for at in range(width)]
 
 
+def _least_width(style: str, cells: Sequence[object]) -> int:
+    """How many letters wide a column must be: as its head, its numbers, its longest word."""
+    head, *values = map(_text_of, cells)
+    words = [value if style == "number" else max(value.split(), key=len, default="") for value in values]
+    return PADDING + max([len(head), *map(len, words), *([LONG // 2] if style == "words" else [])])
+
+
+def _text_of(value: object) -> str:
+    if isinstance(value, Code):
+        return ""  # it is broken anywhere
+    return value.text if isinstance(value, Link | Verdict) else str(value)
+
+
 def _is_long(value: object) -> bool:
     return not isinstance(value, Code | Link | Verdict) and len(str(value)) > LONG
 
 
 class Image(Struct, frozen=True):
-    """A picture, inside the page, on a white card. `alt` says in words what it shows."""
+    """A picture, inside the page: an SVG, in light and in dark colours. `alt` says in words what it shows."""
 
-    png: bytes
+    svg: bytes
     alt: str
     caption: str = ""
 
@@ -118,19 +144,15 @@ class Image(Struct, frozen=True):
 
     @property
     def data(self) -> str:
-        return base64.b64encode(self.png).decode()
+        return base64.b64encode(self.svg).decode()
 
     @property
     def width(self) -> int:
-        return self._read_side(16)
+        return read_size(self.svg)[0]
 
     @property
     def height(self) -> int:
-        return self._read_side(20)
-
-    def _read_side(self, at: int) -> int:
-        """The size stands in the PNG's first chunk."""
-        return round(int.from_bytes(self.png[at : at + 4], "big") * 96 / DPI)
+        return read_size(self.svg)[1]
 
 
 class Beside(Struct, frozen=True):

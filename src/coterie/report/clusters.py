@@ -9,8 +9,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from coterie.columns import format_date
-from coterie.report.agreed import MOST_COLUMNS
-from coterie.report.blocks import Block, Grid, Paragraph
+from coterie.report.agreed import MOST_COLUMNS, show_key_figures
+from coterie.report.blocks import Block, Bullets, Grid, Paragraph
 from coterie.report.facts import ColumnFacts, Facts
 from coterie.report.formats import format_count, format_value, join_names
 from coterie.report.views import Floats, draw_measures, draw_profile, draw_rows
@@ -19,12 +19,15 @@ __all__ = ["show_clusters"]
 
 
 def show_clusters(facts: Facts, own_values: Floats | None, own_labels: NDArray[Any] | None, whose: str) -> list[Block]:
-    parts: list[Block] = [Paragraph(_about_clusters(facts))]
+    parts: list[Block] = [show_key_figures(facts)]
+    about, quality = _about_clusters(facts), _about_quality(facts)
+    parts += [Paragraph(about)] if about else []
+    parts += _list_clusters(facts)
+    parts += [Bullets(quality)] if quality else []
     if not all(map(math.isnan, facts.k_measures.values())):
         parts.append(draw_measures(facts))
     elif facts.k_measures:
         parts.append(Paragraph("What numbers of clusters come to is not told: clusters do not pass the output rules."))
-    parts.extend(_list_clusters(facts))
     open_clusters = [j for j in range(facts.k) if not facts.closed(j)]
     if facts.centers is not None and open_clusters and len(facts.center_columns) > 1:
         parts.append(draw_profile(facts, open_clusters))
@@ -87,10 +90,14 @@ def _about_clusters(facts: Facts) -> str:
         said.append("The centres are rounded, so that of themselves they tell no size.")
     if facts.least > 1:
         said.append(_about_closed(facts))
+    return " ".join(said)
+
+
+def _about_quality(facts: Facts) -> list[str]:
+    """How good the clusters are, as far as that was opened."""
+    said = []
     if facts.inertia is not None:
-        units = {"standard": ", in standardised columns,", "bounds": ", in scaled columns,"}
-        of_what = units.get(facts.options["scale"], "")
-        said.append(f"The inertia{of_what} is {_told(facts, facts.inertia)}.")
+        said.append(_about_inertia(facts, facts.inertia))
     if facts.silhouette is not None:
         said.append(
             f"The mean silhouette is {facts.silhouette:.2f}: 1 where rows lie on their centres, 0 where another "
@@ -101,7 +108,28 @@ def _about_clusters(facts: Facts) -> str:
             f"The Calinski-Harabasz index is {_told(facts, facts.calinski_harabasz)}: the larger, the further clusters "
             "lie apart for their width. It compares numbers of clusters of the same rows."
         )
-    return " ".join(said)
+    return said
+
+
+#: In what distances are counted.
+UNITS = {"standard": "standard deviations", "bounds": "halves of the agreed ranges"}
+
+
+def _about_inertia(facts: Facts, inertia: float) -> str:
+    """The inertia with its unit, for a row, and beside that of a single cluster where that was opened."""
+    unit = UNITS.get(facts.options["scale"], "the units of the columns")
+    weighed = facts.options.get("row_weights") is not None
+    said = (
+        f"The inertia is {_told(facts, inertia)}: the squared distances of all rows from their centres, added up"
+        f"{', each times the weight of its row' if weighed else ''}, in {unit}, squared."
+    )
+    if not weighed and facts.options.get("matching") != "private" and facts.n:
+        typical = math.sqrt(inertia / facts.n)
+        said += f" A row lies about {typical:.2g} from its centre (root mean square)."
+    if facts.scatter is not None and facts.scatter > 0:
+        said += f" With a single cluster it would be {_told(facts, facts.scatter)}:"
+        said += f" these clusters leave {min(inertia / facts.scatter, 1):.0%} of that."
+    return said
 
 
 def _told(facts: Facts, value: float) -> str:

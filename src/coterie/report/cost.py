@@ -9,13 +9,17 @@ from coterie.report.blocks import Block, Grid, Image, Paragraph, Tiles
 from coterie.report.facts import Facts
 from coterie.report.formats import format_bytes, format_count, format_duration, join_names, pluralise
 from coterie.report.glossary import PROTOCOL_PURPOSES
-from coterie.report.page import picture
+from coterie.report.pictures import draw_svg
 from coterie.transport import Traffic
 
-__all__ = ["show_comparison", "show_convergence", "show_cost"]
+__all__ = ["show_comparison", "show_course", "show_traffic"]
+
+#: The phases in which a participant waits for the others to come, and does nothing else.
+AWAITING = ("waiting for the others",)
 
 
-def show_convergence(facts: Facts) -> list[Block]:
+def show_course(facts: Facts) -> list[Block]:
+    """How many iterations there were and why it stopped, and how long everything took."""
     took = f"The run took {facts.n_iter} {pluralise('iteration', facts.n_iter)}"
     if facts.by_tolerance:
         said = (
@@ -26,7 +30,7 @@ def show_convergence(facts: Facts) -> list[Block]:
         said = f"{took}, as agreed: where rows are matched in private, nobody asks whether the centres rest."
     else:
         said = f"{took}, the most that was allowed: the centres may still have been moving. More iterations would tell."
-    if int(facts.options.get("n_init", "1")) > 1 or "chosen" in facts.options:
+    if _several_starts(facts):
         said += " With several starts, this is the most that one of them took."
     known = (
         ""
@@ -35,39 +39,73 @@ def show_convergence(facts: Facts) -> list[Block]:
     )
     untold = f"How far the centres moved is not known{known}. Nor is the inertia, before the end."
     parts: list[Block] = [Paragraph(said), Paragraph(untold)]
-    if facts.seconds_per_iteration:
-        parts.append(_draw_iterations(facts.seconds_per_iteration))
+    parts += _show_times(facts)
+    if facts.laps:
+        parts.append(_draw_iterations(facts))
     return parts
 
 
-def _draw_iterations(taken: list[float]) -> Image:
+def _show_times(facts: Facts) -> list[Block]:
+    """Seconds by phase, waiting told apart from computing."""
+    if not facts.seconds:
+        return []
+    rows: list[list[object]] = []
+    before = sum(taken for name, taken in facts.seconds.items() if name in AWAITING)
+    *_, last = facts.seconds
+    for name, taken in facts.seconds.items():
+        if name == last and facts.waited is not None:
+            waited = min(facts.waited, taken)
+            rows.append([f"{name}: working", format_duration(taken - waited)])
+            rows.append([f"{name}: waiting for messages of others", format_duration(waited)])
+        else:
+            rows.append([f"{name} to come" if name in AWAITING else name, format_duration(taken)])
+    total = sum(facts.seconds.values())
+    rows.append(["in all", format_duration(total)])
+    tiles: list[tuple[str, object, str]] = [("the run", format_duration(total - before), "since everybody was there")]
+    if before:
+        tiles.insert(0, ("waited before it", format_duration(before), "for the others to come"))
+    if facts.waited is not None:
+        of_it = facts.waited / max(facts.seconds[last], 1e-9)
+        tiles.append(("of computing, waiting", f"{min(of_it, 1):.0%}", "for messages of the others"))
+    return [Tiles(tiles), Grid(["phase", "time"], rows, {1}, "Time")]
+
+
+def _draw_iterations(facts: Facts) -> Image:
+    taken = [lap.seconds for lap in facts.laps]
+    waited = [min(lap.waited, lap.seconds) for lap in facts.laps]
+    worked = [whole - idle for whole, idle in zip(taken, waited, strict=True)]
     least, most, half = (format_duration(float(one)) for one in (min(taken), max(taken), np.median(taken)))
+    idle = f"{sum(waited) / max(sum(taken), 1e-9):.0%}"
+    several = _several_starts(facts)
+    first = 1 if several else max(1, facts.n_iter - len(taken) + 1)
+    earlier = f" Those before iteration {first} were done before the run was taken up again." if first > 1 else ""
+    of_all = f" Those of all starts, one after another: {len(taken)} in all." if several else ""
     return Image(
-        picture(plots.heights(taken, "iteration", "seconds")),
+        draw_svg(plots.iterations(worked, waited, first)),
         f"Seconds per iteration, for {len(taken)} {pluralise('iteration', len(taken))}: between {least} and {most}, "
-        f"half of them {half} or less.",
-        "How long each iteration took here, waiting for others included.",
+        f"half of them {half} or less; {idle} of the time was spent waiting for others.",
+        f"How long each iteration took here, and how much of that was waiting for others.{of_all}{earlier}",
     )
 
 
-def show_cost(facts: Facts) -> list[Block]:
+def _several_starts(facts: Facts) -> bool:
+    return int(facts.options.get("n_init", "1")) > 1 or "chosen" in facts.options
+
+
+def show_traffic(facts: Facts) -> list[Block]:
+    """What was sent, in how many rounds, and with how much memory."""
     traffic = facts.traffic
     sent, dealt = format_bytes(sum(traffic.bytes_sent.values())), format_count(traffic.rounds_with_dealing)
     figures = [
         ("sent by " + join_names(list(traffic.bytes_sent)), sent, f"{format_count(traffic.messages)} messages"),
         ("rounds", format_count(traffic.rounds), f"{dealt} with those of dealing"),
     ]
-    if facts.seconds:
-        figures.append(("time", format_duration(sum(facts.seconds.values())), ""))
     if facts.memory is not None:
         figures.append(("memory at most", format_bytes(facts.memory), ""))
     parts: list[Block] = [Tiles(figures)]
     if len(traffic.bytes_sent) > 1:
         by_party = [[name, format_bytes(count)] for name, count in traffic.bytes_sent.items()]
         parts.append(Grid(["party", "sent"], by_party, {1}, "By party"))
-    if facts.seconds:
-        by_phase = [[name, format_duration(taken)] for name, taken in facts.seconds.items()]
-        parts.append(Grid(["phase", "time"], by_phase, {1}, "Time by phase"))
     if facts.forecast:
         parts.append(Grid(["forecast", ""], list(facts.forecast.items()), {1}, "What had been forecast"))
     return parts + _show_protocols(traffic)
@@ -95,7 +133,7 @@ def _show_protocols(traffic: Traffic) -> list[Block]:
         drawn = plots.bars(list(sent), [t.bytes_sent for _, t in tallies], list(sent.values()), "bytes sent")
         largest = ", ".join(f"{name} {size}" for name, size in sent.items())
         parts.append(
-            Image(picture(drawn), f"Bytes sent by protocol, largest first: {largest}.", "Where the bytes went.")
+            Image(draw_svg(drawn), f"Bytes sent by protocol, largest first: {largest}.", "Where the bytes went.")
         )
     return parts
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ALGORITHMS",
     "ITERATED",
+    "MEANINGS",
     "NAMES",
     "TOLERANCE",
     "Agreement",
@@ -39,6 +40,14 @@ K = 4
 #: Centres count as the same where no coordinate differs by more: a thousandth of a blob's standard deviation.
 TOLERANCE = 1e-3
 NAMES = {"P0": "P0", "P1": "Alice", "P2": "Bob"}
+#: The paper's algorithms, for somebody who has not read it.
+MEANINGS = {
+    "SHK-means": "Secure Horizontal k-means, for data split by rows. It works for every other split, too. Labels "
+    "and centres stay secret until the end; the sizes of the clusters stay secret, or are revealed in every iteration, "
+    "which needs fewer rounds.",
+    "SVK-means": "Secure Vertical k-means, for data split by columns. It reveals the labels of every iteration to "
+    "Alice and Bob, and with them the clusters' sizes; each then updates the centres of its own columns at home.",
+}
 
 
 class Algorithm(NamedTuple):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from coterie.ideal import Roles
 from coterie.sharing import Disclosure
-from coterie.transport import Traffic
+from coterie.transport import Lap, Traffic
 
 if TYPE_CHECKING:
     from coterie.clustering import Layout, Outcome, Task
@@ -92,7 +92,9 @@ class Facts(msgspec.Struct, kw_only=True):
     a cluster, where they were not disclosed; `own_rows` counts this party's rows per cluster, from its labels.
     `range_name` is what the columns' ranges are called. `own_table`: what was done about missing values of this party's
     rows and such, in sentences.
-    `seconds` are by phase. `traffic` is what this party counted. `forecast` and `comparison` are pairs of words.
+    `scatter` is the inertia of a single cluster, where it was opened. `seconds` are by phase; `laps` are of the
+    iterations of all starts, since the run was begun or taken up again; `waited` is how long, while it computed, it
+    only waited for messages. `traffic` is what this party counted. `forecast` and `comparison` are pairs of words.
     """
 
     title: str
@@ -116,6 +118,7 @@ class Facts(msgspec.Struct, kw_only=True):
     least: int = 1
     coalition: int = 1
     inertia: float | None = None
+    scatter: float | None = None
     silhouette: float | None = None
     calinski_harabasz: float | None = None
     k_measures: dict[int, float] = {}
@@ -123,7 +126,8 @@ class Facts(msgspec.Struct, kw_only=True):
     max_iter: int
     tol: float
     seconds: dict[str, float] = {}
-    seconds_per_iteration: list[float] = []
+    laps: list[Lap] = []
+    waited: float | None = None
     memory: int | None = None
     traffic: Traffic
     disclosures: list[Disclosure]
@@ -208,6 +212,7 @@ def facts_of(
         max_iter=task.max_iter,
         tol=task.tol,
         inertia=outcome.inertia,
+        scatter=outcome.scatter,
         silhouette=outcome.silhouette,
         calinski_harabasz=outcome.calinski_harabasz(layout.n, outcome.open_clusters(task.clusters)),
         k_measures=outcome.k_measures,

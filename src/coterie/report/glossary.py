@@ -33,6 +33,9 @@ _MEANINGS = {
     ("measures", "revealed"): "what each number of clusters comes to is opened at the end",
     ("measures", "secret"): "of the numbers of clusters, nothing but the chosen one is opened",
     ("scale", "none"): "columns weigh as they are",
+    ("matching", "equal"): "all parties must hold the same ids",
+    ("matching", "shared"): "rows that all parties hold take part; each learns which of its rows these are",
+    ("matching", "private"): "rows that all parties hold take part; no party learns which",
     ("quality", "none"): "nothing is told of how good the clusters are",
 }
 _ARGUMENTS = {
@@ -46,6 +49,8 @@ _ARGUMENTS = {
     "quality": "numbers on how good the clusters are, opened at the end",
     "seeds": "of the public random numbers that k-means++ draws with, one for each start",
     "start": "the public row numbers that the centres start from",
+    "seed": "of all public random choices",
+    "row_weights": "the column that says what a row counts for",
     "link": "the network between the parties",
 }
 #: What the parts of the protocols do, by the names under which traffic is counted.

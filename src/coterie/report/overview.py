@@ -41,7 +41,7 @@ def write_overview(
     """Write the page. The facts are those of all parties together, who are one user here: values and labels are of
     the whole table."""
     parts = {part.anchor: part for part in make_sections(facts, values, labels, "rows of all parties")}
-    del parts["cost"]
+    del parts["traffic"]
     write_page(
         path,
         [Section("roles", "Who did what", _list_roles(facts, roles)), parts.pop("comparison"), *parts.values()],

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import io
-import warnings
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coterie.report.blocks import DPI, Block, Section
+from coterie.report.blocks import Block, Section
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-    from matplotlib.figure import Figure
 
-__all__ = ["picture", "render", "render_block", "write_page"]
+__all__ = ["render", "render_block", "write_page"]
 
 
 @cache
@@ -55,15 +52,3 @@ def write_page(path: Path, sections: Sequence[Section], **context: Any) -> None:
     contents = [(section.anchor, section.name) for section in sections]
     text = render("report.html", contents=contents, sections=sections, **context)
     Path(path).write_text(text, encoding="utf-8")
-
-
-def picture(figure: Figure) -> bytes:
-    """A matplotlib figure as a PNG; the same figure gives the same bytes."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    drawn = io.BytesIO()
-    FigureCanvasAgg(figure)  # attaches a canvas, without pyplot's global state
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*[Gg]lyph")  # a name in a script that the font lacks
-        figure.savefig(drawn, format="png", dpi=DPI, facecolor="white", metadata={"Software": None})
-    return drawn.getvalue()

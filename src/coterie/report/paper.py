@@ -10,7 +10,7 @@ import msgspec
 
 from coterie.ideal import Roles
 from coterie.report.blocks import Block, Grid, Tiles, Verdict
-from coterie.report.example import ALGORITHMS, ITERATED, NAMES, TOLERANCE, Example, SecureRun
+from coterie.report.example import ALGORITHMS, ITERATED, MEANINGS, NAMES, TOLERANCE, Example, SecureRun
 from coterie.report.formats import format_bytes, format_duration, join_names
 from coterie.report.log import LogLine, describe_log
 from coterie.report.page import render
@@ -22,7 +22,7 @@ BOTH_WAYS = ("securenn, with dealing", "securenn", "onetime, with dealing", "one
 
 
 def make_page(example: Example) -> tuple[str, dict[str, bytes]]:
-    """The page, and the pictures in it as PNG files by name."""
+    """The page, and the pictures in it as SVG files by name."""
     grouped = Grouped(example)
     drawn = draw_pictures(example, grouped)
     ks = sorted({one.k for one in example.counted if one.algorithm in ITERATED})
@@ -42,6 +42,7 @@ def make_page(example: Example) -> tuple[str, dict[str, bytes]]:
         ],
         footer=_make_footer(example),
         holds=example.holds,
+        meanings=MEANINGS,
         tolerance=f"{TOLERANCE:g}",
         key_figures=_show_key_figures(example),
         shown={key: one.image for key, one in drawn.items()},
@@ -62,7 +63,7 @@ def make_page(example: Example) -> tuple[str, dict[str, bytes]]:
             if one.algorithm in ITERATED and one.protocol == "onetime"
         ),
     )
-    return html, {one.file: one.png for one in drawn.values()}
+    return html, {one.file: one.svg for one in drawn.values()}
 
 
 def describe_runs(example: Example) -> list[tuple[str, list[LogLine]]]:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.report.palette import ALICE, BOB, CARD, CENTER, CLOSED, CLUSTERS, INK, LINE, NOBODY, SOFT
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -17,9 +19,7 @@ __all__ = ["column", "holders", "partitions", "plane", "rounds", "views"]
 Floats = NDArray[np.float64]
 Ints = NDArray[Any]
 
-#: Clusters, told apart by people who see few colours, too (Okabe and Ito); centres are the paper's cyan balls.
-COLOURS = ("#e69f00", "#0072b2", "#009e73", "#cc79a7")
-ALICE, BOB, INK, CENTER = "#1f6f78", "#c2542d", "#22262b", "#00d5e8"
+COLOURS = (CLUSTERS[4], CLUSTERS[0], CLUSTERS[2], CLUSTERS[3])
 LIMITS = (-9.0, 9.0)
 SIZE = (3.6, 3.5)
 
@@ -31,7 +31,7 @@ def plane(points: Floats, colour: Ints, centers: Floats | None = None, bobs: NDA
     if centers is not None:
         _centers(axes, centers[:, 0], centers[:, 1])
     shapes = [("o", "points")] if bobs is None else [("o", "Alice's points"), ("^", "Bob's points")]
-    _legend(axes, [(marker, "#777777", name) for marker, name in shapes], centers is not None)
+    _legend(axes, [(marker, NOBODY, name) for marker, name in shapes], centers is not None)
     return figure
 
 
@@ -50,7 +50,7 @@ def views(points: Floats) -> Figure:
     grid = figure.add_gridspec(2, 2, width_ratios=(6, 1), height_ratios=(6, 1), wspace=0.08, hspace=0.08)
     axes = figure.add_subplot(grid[0, 0])
     below, right = figure.add_subplot(grid[1, 0]), figure.add_subplot(grid[0, 1])
-    axes.scatter(points[:, 0], points[:, 1], s=12, c="#b5b8bc", linewidths=0)
+    axes.scatter(points[:, 0], points[:, 1], s=12, c=CLOSED, linewidths=0)
     axes.set(xlim=LIMITS, ylim=LIMITS, xticks=[])
     axes.set_ylabel("second column", fontsize=8)
     below.plot(points[:, 0], np.zeros(len(points)), "|", color=ALICE, markersize=11, alpha=0.5, markeredgewidth=0.8)
@@ -95,7 +95,7 @@ def partitions() -> Figure:
         for row in range(6):
             for place in range(4):
                 alices = at == 0 or (row < 3 if at == 1 else place < 2)
-                fill = "#8a9097" if at == 0 else ALICE if alices else BOB
+                fill = NOBODY if at == 0 else ALICE if alices else BOB
                 gap_y = 0.35 if at == 1 and row >= 3 else 0.0
                 gap_x = 0.35 if at == 2 and place >= 2 else 0.0
                 axes.add_patch(Rectangle((place + gap_x, -row - gap_y), 0.9, 0.9, color=fill, alpha=0.75, linewidth=0))
@@ -118,9 +118,9 @@ def rounds(title: str, lines: Sequence[tuple[str, Sequence[int], Sequence[int]]]
     styles: dict[str, dict[str, Any]] = {
         "paper": {"color": INK, "linestyle": ":", "marker": ""},
         "securenn, with dealing": {"color": COLOURS[1], "marker": "s"},
-        "securenn": {"color": COLOURS[1], "linestyle": "--", "marker": "s", "markerfacecolor": "white"},
+        "securenn": {"color": COLOURS[1], "linestyle": "--", "marker": "s", "markerfacecolor": CARD},
         "onetime, with dealing": {"color": COLOURS[0], "marker": "o"},
-        "onetime": {"color": COLOURS[0], "linestyle": "--", "marker": "o", "markerfacecolor": "white"},
+        "onetime": {"color": COLOURS[0], "linestyle": "--", "marker": "o", "markerfacecolor": CARD},
     }
     figure = _figure((3.6, 3.9))
     axes = figure.add_subplot()
@@ -131,7 +131,7 @@ def rounds(title: str, lines: Sequence[tuple[str, Sequence[int], Sequence[int]]]
     axes.set_ylim(0, 1.08 * max(max(counted) for _, _, counted in lines))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.grid(axis="y", color="#e5e3dd", linewidth=0.7)
+    axes.grid(axis="y", color=LINE, linewidth=0.7)
     figure.legend(loc="outside lower center", ncols=2, fontsize=8, frameon=False, columnspacing=1.2)
     axes.set_title(title, fontsize=9, color=INK)
     _plain(axes)
@@ -156,8 +156,8 @@ def _plain(axes: Axes) -> None:
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     for side in ("bottom", "left"):
-        axes.spines[side].set_color("#b9bcc0")
-    axes.tick_params(labelsize=8, colors="#5d646d", length=3)
+        axes.spines[side].set_color(CLOSED)
+    axes.tick_params(labelsize=8, colors=SOFT, length=3)
 
 
 def _scatter(axes: Axes, points: Floats, colour: Ints, bobs: NDArray[np.bool_] | None) -> None:

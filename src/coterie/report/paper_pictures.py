@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -11,7 +11,10 @@ from coterie.report import paper_figures as figures
 from coterie.report.blocks import Image
 from coterie.report.example import ALGORITHMS, ITERATED, Example, Floats, K, SecureRun, compare, match_clusters
 from coterie.report.formats import join_names
-from coterie.report.page import picture
+from coterie.report.pictures import draw_svg
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["Grouped", "Picture", "draw_pictures", "find_run"]
 
@@ -20,13 +23,17 @@ class Picture(NamedTuple):
     """A figure of the page: its file, what it shows in words, and what to read below it."""
 
     file: str
-    png: bytes
+    svg: bytes
     alt: str
     caption: str
 
     @property
     def image(self) -> Image:
-        return Image(self.png, self.alt, self.caption)
+        return Image(self.svg, self.alt, self.caption)
+
+
+def _picture(file: str, figure: Figure, alt: str, caption: str) -> Picture:
+    return Picture(file, draw_svg(figure, alt), alt, caption)
 
 
 class Grouped:
@@ -62,21 +69,21 @@ def draw_pictures(example: Example, grouped: Grouped) -> dict[str, Picture]:
 def _draw_whole(example: Example, grouped: Grouped) -> dict[str, Picture]:
     points, centers, of = example.points, example.pooled.centers, grouped.points
     return {
-        "1": Picture(
-            "figure-1-partitions.png",
-            picture(figures.partitions()),
+        "1": _picture(
+            "figure-1-partitions.svg",
+            figures.partitions(),
             "Three drawings of one table: held whole by one party; cut between Alice and Bob by rows; cut by columns.",
             "Figure 1 of the paper: the same table in one place, split by rows, split by columns.",
         ),
-        "2a": Picture(
-            "figure-2a-ground-truth.png",
-            picture(figures.plane(points, example.blob)),
+        "2a": _picture(
+            "figure-2a-ground-truth.svg",
+            figures.plane(points, example.blob),
             f"Scatter plot of {of} points in four separate round blobs, each in a colour of its own.",
             "Figure 2a, ground truth: each colour is the blob that a point was drawn from.",
         ),
-        "2b": Picture(
-            "figure-2b-centralised.png",
-            picture(figures.plane(points, grouped.pooled_names[example.pooled.labels], centers)),
+        "2b": _picture(
+            "figure-2b-centralised.svg",
+            figures.plane(points, grouped.pooled_names[example.pooled.labels], centers),
             f"The same points coloured by k-means on all of them; one centre in each blob, at {_places(centers)}.",
             f"Figure 2b, centralised k-means: {grouped.pooled} of {of} points are grouped as they were drawn.",
         ),
@@ -86,16 +93,16 @@ def _draw_whole(example: Example, grouped: Grouped) -> dict[str, Picture]:
 def _draw_by_rows(example: Example, grouped: Grouped) -> dict[str, Picture]:
     points, bobs, own = example.points, example.bobs, example.by_rows.centers
     return {
-        "3a": Picture(
-            "figure-3a-split-by-rows.png",
-            picture(figures.holders(points, bobs)),
+        "3a": _picture(
+            "figure-3a-split-by-rows.svg",
+            figures.holders(points, bobs),
             "The same points by holder. Alice's circles fill the two blobs on the right and are few at the top left; "
             "Bob's triangles fill the two blobs on the left and are few on the right.",
             f"Figure 3a: {int((~bobs).sum())} points are Alice's, {int(bobs.sum())} are Bob's.",
         ),
-        "3b": Picture(
-            "figure-3b-alice-alone.png",
-            picture(figures.plane(points, grouped.rows_names[example.by_rows.labels], own, bobs)),
+        "3b": _picture(
+            "figure-3b-alice-alone.svg",
+            figures.plane(points, grouped.rows_names[example.by_rows.labels], own, bobs),
             f"The points coloured by the four centres that Alice finds in her own: {_places(own)}. The nearest of them "
             f"to the blob at the bottom left is {grouped.missed:.1f} away from its middle.",
             f"Figure 3b, Alice alone: she trains, Bob applies her centres. Grouped as drawn: {grouped.alices} of her "
@@ -109,22 +116,22 @@ def _draw_by_columns(example: Example, grouped: Grouped) -> dict[str, Picture]:
     line = join_names([f"{v:.1f}" for v in np.sort(on_line)])
     trained, tested = grouped.columns_names[example.by_columns.labels], grouped.columns_names[example.tested_by_bob]
     return {
-        "4a": Picture(
-            "figure-4a-split-by-columns.png",
-            picture(figures.views(points)),
+        "4a": _picture(
+            "figure-4a-split-by-columns.svg",
+            figures.views(points),
             "The points in grey, with two lines of ticks: below, their first coordinates, as Alice sees them; on the "
             "right, their second coordinates, as Bob sees them. On either line, blobs lie on top of each other.",
             "Figure 4a: Alice has the first column of every point, Bob the second. Either sees a line.",
         ),
-        "4b": Picture(
-            "figure-4b-alice-trains.png",
-            picture(figures.column(points[:, 0], trained, on_line, "first column: Alice's values")),
+        "4b": _picture(
+            "figure-4b-alice-trains.svg",
+            figures.column(points[:, 0], trained, on_line, "first column: Alice's values"),
             f"Histogram of Alice's column in two heaps, each cut in two by her clusters; centres at {line}.",
             f"Figure 4b, Alice trains on her column: {grouped.columns} of {of} points are grouped as drawn.",
         ),
-        "4c": Picture(
-            "figure-4c-bob-tests.png",
-            picture(figures.column(points[:, 1], tested, on_line, "second column: Bob's values")),
+        "4c": _picture(
+            "figure-4c-bob-tests.svg",
+            figures.column(points[:, 1], tested, on_line, "second column: Bob's values"),
             f"Histogram of Bob's column, coloured by the nearest of Alice's centres at {line}, which have nothing to "
             "do with where his values lie.",
             f"Figure 4c, Bob tests with Alice's centres: {grouped.tested} of {of} points are grouped as drawn.",
@@ -135,9 +142,9 @@ def _draw_by_columns(example: Example, grouped: Grouped) -> dict[str, Picture]:
 def _draw_run(example: Example, grouped: Grouped, key: str, run: SecureRun) -> Picture:
     match = compare(run.found, example.pooled)
     equal = f"{match.same} of {match.points} labels equal, centres at most {match.off:.1e} apart"
-    return Picture(
-        f"figure-{key}-secure.png",
-        picture(figures.plane(example.points, grouped.pooled_names[run.found.labels], run.found.centers)),
+    return _picture(
+        f"figure-{key}-secure.svg",
+        figures.plane(example.points, grouped.pooled_names[run.found.labels], run.found.centers),
         f"The points coloured by the clusters of {run.algorithm}, with its centres: {equal}.",
         f"Beside Figure {key[0]}, {run.algorithm} with {run.protocol}: {equal}.",
     )
@@ -154,9 +161,9 @@ def _draw_rounds(example: Example, key: str) -> Picture:
         lines.append((f"{protocol}, with dealing", ks, [one.with_dealing for one in part]))
         lines.append((protocol, ks, [one.rounds for one in part]))
     ends = "; ".join(f"{name} from {counted[0]} to {counted[-1]}" for name, _, counted in lines)
-    return Picture(
-        f"figure-6-rounds-{key.lower().replace(' ', '-')}.png",
-        picture(figures.rounds(f"{row.name} (paper: {row.formula})", lines)),
+    return _picture(
+        f"figure-6-rounds-{key.lower().replace(' ', '-')}.svg",
+        figures.rounds(f"{row.name} (paper: {row.formula})", lines),
         f"Line chart of the rounds an iteration of {row.name} over k, from k = {every[0]} to {every[-1]}: {ends}.",
         f"Figure 6, {row.name}: rounds an iteration over the number of clusters.",
     )

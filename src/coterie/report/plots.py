@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.report.palette import CARD, CLOSED, CLUSTERS, INK, LINE, SOFT, WAITING
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = [
-    "COLOURS",
     "MARKERS",
     "bars",
     "calm",
     "colour",
     "curve",
-    "heights",
     "histogram",
+    "iterations",
     "marker",
     "new_figure",
     "principal_axes",
@@ -30,30 +31,16 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
-#: One per cluster, told apart by colour-blind readers too (Okabe and Ito, and three of Tol's).
-COLOURS = (
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#E69F00",
-    "#56B4E9",
-    "#882255",
-    "#999933",
-    "#332288",
-    "#5D646D",
-)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
-INK, SOFT, LINE = "#22262b", "#5d646d", "#dcd9d0"
 
 
 def colour(cluster: int) -> str:
-    return COLOURS[cluster % len(COLOURS)]
+    return CLUSTERS[cluster % len(CLUSTERS)]
 
 
 def marker(cluster: int) -> str:
     """With a marker for every turn through the colours, a hundred clusters look different."""
-    return MARKERS[(cluster + cluster // len(COLOURS)) % len(MARKERS)]
+    return MARKERS[(cluster + cluster // len(CLUSTERS)) % len(MARKERS)]
 
 
 def new_figure(width: float = 6.0, height: float = 4.0) -> Figure:
@@ -94,7 +81,7 @@ def curve(values: dict[int, float], chosen: int, y: str) -> Figure:
     axes = calm(figure.add_subplot(), x="number of clusters", y=y)
     axes.plot(list(values), list(values.values()), color=SOFT, linewidth=1.4, marker="o", markersize=4)
     if not np.isnan(values[chosen]):
-        axes.plot([chosen], [values[chosen]], color=COLOURS[0], marker="D", markersize=9, linestyle="none")
+        axes.plot([chosen], [values[chosen]], color=CLUSTERS[0], marker="D", markersize=9, linestyle="none")
         last = chosen == max(values)
         place: dict[str, Any] = {"xytext": (-8 if last else 8, 6), "ha": "right" if last else "left"}
         axes.annotate("chosen", (chosen, values[chosen]), textcoords="offset points", color=INK, fontsize=10, **place)
@@ -117,7 +104,7 @@ def profile(
     ticks = range(len(names))
     labels = [verbatim(shortened(name, 18)) for name in names]
     slant: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if _crowded(labels, wide) else {}
-    if len(clusters) > len(COLOURS) or len(names) > 24:
+    if len(clusters) > len(CLUSTERS) or len(names) > 24:
         figure = new_figure(wide, max(3.0, 0.28 * len(clusters) + 1.6))
         axes = figure.add_subplot()
         drawn = axes.imshow(centers, aspect="auto", cmap="cividis", interpolation="nearest")
@@ -150,16 +137,15 @@ def scatter(
     """Rows (m x 2) coloured by cluster, grey where theirs is suppressed, and on top the centres that are known."""
     figure = new_figure(6.0, 4.6)
     axes = calm(figure.add_subplot(), x=shortened(x, 60), y=shortened(y, 40))
-    side = float(np.clip(2500 / max(len(points), 1), 5, 26))
+    side = float(np.clip(2500 / max(len(points), 1), 7, 26))
     if (labels < 0).any():
         axes.scatter(
             points[labels < 0, 0],
             points[labels < 0, 1],
             s=side,
-            color="#b5b5b5",
+            color=CLOSED,
             linewidths=0,
             label="closed",
-            rasterized=True,
         )
     for cluster in sorted({int(c) for c in np.unique(labels[labels >= 0])} | set(clusters)):
         axes.scatter(
@@ -174,7 +160,7 @@ def scatter(
         )
     if centers is not None:
         for (left, up), cluster in zip(centers, clusters, strict=True):
-            for edge, width in (("white", 4.0), (INK, 1.2)):  # a dark outline in a white one, to stand out
+            for edge, width in ((CARD, 4.0), (INK, 1.2)):  # an outline of ink in one of paper, to stand out
                 axes.scatter(
                     left,
                     up,
@@ -201,9 +187,9 @@ def histogram(
         [values[labels == c] for c in found],
         bins=edges.tolist(),
         stacked=True,
-        color=["#b5b5b5" if c < 0 else colour(c) for c in found],
+        color=[CLOSED if c < 0 else colour(c) for c in found],
         label=["closed" if c < 0 else str(c) for c in found],
-        edgecolor="white",
+        edgecolor=CARD,
         linewidth=0.4,
     )
     for center, cluster in zip(centers, clusters, strict=True):
@@ -213,7 +199,7 @@ def histogram(
     return figure
 
 
-def _legend(figure: Figure) -> None:
+def _legend(figure: Figure, title: str = "cluster") -> None:
     axes = figure.axes[0]
     handles, names = axes.get_legend_handles_labels()
     if not 1 < len(names) <= 30:
@@ -221,7 +207,7 @@ def _legend(figure: Figure) -> None:
     legend = figure.legend(
         handles,
         names,
-        title="cluster",
+        title=title,
         loc="outside lower center",
         ncols=min(len(names), 10),
         frameon=False,
@@ -251,20 +237,21 @@ def principal_axes(values: Floats) -> tuple[Floats, Floats, Floats]:
 # -- time and traffic ------------------------------------------------------------------------------------------------
 
 
-def heights(values: Sequence[float], x: str, y: str) -> Figure:
-    """One value after another, such as seconds per iteration."""
+def iterations(worked: Sequence[float], waited: Sequence[float], first: int = 1) -> Figure:
+    """A bar for each iteration: the seconds of work, and on top those of waiting. `first`: the number of the first."""
     from matplotlib.ticker import MaxNLocator
 
-    figure = new_figure(6.0, 3.2)
-    axes = calm(figure.add_subplot(), x=x, y=y)
-    at = np.arange(1, len(values) + 1)
-    if len(values) <= 60:
-        axes.bar(at, values, color=COLOURS[0], width=0.8)
-    else:
-        axes.plot(at, values, color=COLOURS[0], linewidth=1.4)
+    figure = new_figure(6.0, 3.4)
+    axes = calm(figure.add_subplot(), x="iteration", y="seconds")
+    at = np.arange(first, first + len(worked))
+    wide = 0.8 if len(worked) <= 60 else 1.0
+    axes.bar(at, worked, width=wide, color=CLUSTERS[0], label="computing")
+    axes.bar(at, waited, width=wide, bottom=worked, color=WAITING, label="waiting for others")
     axes.grid(False, axis="x")
     axes.set_ylim(bottom=0)
+    axes.set_xlim(first - 0.6, first + len(worked) - 0.4)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    _legend(figure, "")
     return figure
 
 
@@ -272,7 +259,7 @@ def bars(names: Sequence[str], values: Sequence[float], written: Sequence[str], 
     """Named values as bars, from the top down, each with what is written beside it."""
     figure = new_figure(6.0, 0.36 * len(names) + 1.0)
     axes = calm(figure.add_subplot(), x=x)
-    drawn = axes.barh([verbatim(shortened(name, 30)) for name in names], values, color=COLOURS[0], height=0.62)
+    drawn = axes.barh([verbatim(shortened(name, 30)) for name in names], values, color=CLUSTERS[0], height=0.62)
     axes.bar_label(drawn, [verbatim(text) for text in written], padding=4, fontsize=9.5, color=SOFT)
     axes.invert_yaxis()
     axes.margins(x=0.16)

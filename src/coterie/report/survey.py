@@ -51,6 +51,8 @@ def write_survey_page(
         Section("disclosures", "What was disclosed", _show_disclosures(disclosures, roles, promised)),
         Section("trust", "What that rests on", [Bullets(promised.assumptions), Heading("What is not protected"),
                                                 Bullets(promised.not_protected)]),
+        Section("hashes", "Written and hashes", [Pairs({"Written": facts.when, "Study": Code(facts.study_hash),
+                                                        "Run": Code(facts.run)})]),
     ]  # fmt: skip
     write_page(
         path,
@@ -59,7 +61,8 @@ def write_survey_page(
         eyebrow="Coterie: a survey before a study",
         lede=f"{len(opened)} of {len(facts.columns)} columns are open. Everything here is on a public grid of "
         f"{facts.cells} cells a column; nothing is exact.",
-        footer=f"Written {facts.when}; study {facts.study_hash}; run {facts.run}",
+        footer=f"Written by Coterie at {facts.party}, {facts.when}. It shows what this party may know, and is meant "
+        "for this party.",
     )
 
 
@@ -124,7 +127,7 @@ def _show_suggestion(opened: Sequence[ColumnFound]) -> list[Block]:
         return [Paragraph("Too little is known for a suggestion.")]
     return [
         Paragraph(
-            "For `coterie study create`. Bounds reach from the lowest to the highest quantile that is known and half "
+            "For coterie study create. Bounds reach from the lowest to the highest quantile that is known and half "
             "as much further, within the bounds that were asked. They promise nothing of values beyond these "
             "quantiles: what general knowledge says of a column comes first."
         ),

@@ -14,13 +14,13 @@ from coterie.report.agreed import MOST_COLUMNS
 from coterie.report.blocks import Beside, Block, Image
 from coterie.report.facts import Facts
 from coterie.report.formats import join_names
-from coterie.report.page import picture
+from coterie.report.pictures import draw_svg
 
 __all__ = ["READING", "describe_measures", "draw_measures", "draw_profile", "draw_rows"]
 
 Floats = NDArray[np.float64]
 #: Rows drawn at most.
-MOST_POINTS = 5_000
+MOST_POINTS = 2_000
 
 
 #: What a number of clusters was chosen by: its name, and how a curve of it is read.
@@ -45,7 +45,7 @@ def draw_measures(facts: Facts) -> Image:
     closed = [str(k) for k in facts.k_measures if k not in told]
     untold = f" It is not told for {join_names(closed)}: a cluster does not pass the output rules." if closed else ""
     return Image(
-        picture(plots.curve(facts.k_measures, facts.k, name)),
+        draw_svg(plots.curve(facts.k_measures, facts.k, name)),
         f"The {name} over the number of clusters: {describe_measures(told)}. Chosen: {facts.k}.{untold}",
         f"The {name} of each number of clusters that was tried. {reading}{untold}",
     )
@@ -68,7 +68,7 @@ def draw_profile(facts: Facts, clusters: list[int]) -> Image:
     where = (centers - low) / np.where(high > low, high - low, 1.0)
     drawn = plots.profile(where, clusters, names, f"position in the {facts.range_name}")
     return Image(
-        picture(drawn),
+        draw_svg(drawn),
         f"Profile of {_name_clusters(clusters)} over {_name_columns(names)}: for each cluster, where its "
         f"centre lies in the {facts.range_name} of each column. The numbers are in the table above.",
         f"The centres as profiles: where each lies in the {facts.range_name} of a column, from 0 (the low end) to 1.",
@@ -122,7 +122,7 @@ def _draw_histogram(of: _Drawn) -> Image:
     known = of.centers[:, 0].tolist() if of.centers is not None else []
     name = of.names[0]
     return Image(
-        picture(plots.histogram(of.values[:, 0], of.labels, known, of.clusters, name)),
+        draw_svg(plots.histogram(of.values[:, 0], of.labels, known, of.clusters, name)),
         f"Histogram of {name} for {of.rows}, stacked by cluster.",
         f"{of.below} by {name}; dashed lines are centres.",
     )
@@ -134,7 +134,7 @@ def _draw_widest(of: _Drawn, span: Floats) -> Image:
     x, y = (of.names[l] for l in widest)
     centers = None if of.centers is None else of.centers[:, widest]
     return Image(
-        picture(plots.scatter(of.values[:, widest], of.labels, centers, of.clusters, x, y)),
+        draw_svg(plots.scatter(of.values[:, widest], of.labels, centers, of.clusters, x, y)),
         f"Scatter plot of {of.rows} by {x} and {y}, coloured by cluster"
         + (", with the centres marked." if of.clusters else "."),
         f"{of.below} by the two columns in which they spread most within the {of.ranges}"
@@ -149,7 +149,7 @@ def _draw_axes(of: _Drawn, unit: Floats) -> Image:
     centers = None if of.centers is None else (of.centers / unit - middle) @ axes.T
     x, y = f"first principal axis ({explained[0]:.0%} of the variance)", f"second ({explained[1]:.0%})"
     return Image(
-        picture(plots.scatter(turned, of.labels, centers, of.clusters, x, y)),
+        draw_svg(plots.scatter(turned, of.labels, centers, of.clusters, x, y)),
         f"Scatter plot of {of.rows} along their first two principal axes, which explain {explained.sum():.0%} of their "
         "variance, coloured by cluster.",
         f"{of.below} along their two principal axes, fitted on these rows alone.",

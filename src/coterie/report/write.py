@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from coterie.report.agreed import show_agreement
 from coterie.report.blocks import Section
 from coterie.report.clusters import show_clusters
-from coterie.report.cost import show_comparison, show_convergence, show_cost
+from coterie.report.cost import show_comparison, show_course, show_traffic
 from coterie.report.facts import OWNERS, Facts
 from coterie.report.formats import format_count, join_names, pluralise
 from coterie.report.page import write_page
@@ -40,16 +40,18 @@ def write_report(path: Path, facts: Facts, own_values: Floats | None, own_labels
 def make_sections(
     facts: Facts, own_values: Floats | None, own_labels: NDArray[Any] | None, whose: str = "own rows"
 ) -> list[Section]:
-    """What the page says, part by part. `whose` says whose the rows are."""
-    parts = [Section("asked", "What was agreed", show_agreement(facts))]
+    """What the page says, part by part: what came out, what was disclosed, how it ran, what was agreed. `whose` says
+    whose the rows are."""
+    parts = []
     if facts.role in OWNERS:
         parts.append(Section("clusters", "Clusters", show_clusters(facts, own_values, own_labels, whose)))
-    parts.append(Section("convergence", "Convergence", show_convergence(facts)))
-    parts.append(Section("cost", "Traffic and time", show_cost(facts)))
     if facts.comparison:
         parts.append(Section("comparison", "Beside scikit-learn", show_comparison(facts.comparison)))
     parts.append(Section("disclosures", "What was disclosed", show_disclosures(facts)))
-    parts.append(Section("trust", "What this rests on", show_trust(facts)))
+    parts.append(Section("trust", "What that rests on", show_trust(facts)))
+    parts.append(Section("course", "How it ran", show_course(facts)))
+    parts.append(Section("traffic", "What was sent", show_traffic(facts)))
+    parts.append(Section("agreed", "What was agreed", show_agreement(facts)))
     parts.append(Section("versions", "Versions and hashes", show_versions(facts)))
     return parts
 

@@ -18,7 +18,7 @@ from coterie.protocols import FAMILIES, Family
 from coterie.protocols.interface import Ints
 from coterie.ring import Bulk
 from coterie.sharing import Disclosure, Party, Shared
-from coterie.transport import Traffic
+from coterie.transport import Lap, Traffic
 from coterie.typed import convert, from_msgpack
 
 __all__ = ["Job", "Kept", "Report", "do", "read_package", "write_package"]
@@ -50,12 +50,13 @@ class Job(msgspec.Struct):
 
 
 class Report(msgspec.Struct):
-    """What a role has in the end; as `Outcome`, with its secrets exported, and how many seconds each iteration took
-    that another one followed."""
+    """What a role has in the end; as `Outcome`, with its secrets exported, how long each iteration took, and how
+    many seconds it waited in all."""
 
     outcome: Outcome
     kept: Kept
-    iterations: list[float] = []
+    iterations: list[Lap] = []
+    waited: float = 0.0
 
     def __repr__(self) -> str:
         return "<Report>"  # never a share
@@ -93,7 +94,7 @@ def do(me: Party, job: Job, say: Callable[[str], None] | None = None) -> Report:
     gathered = {name: family.gather(secret) for name, secret in outcome.kept.items()}
     kept = {} if not me.serves else {name: family.export(secret) for name, secret in gathered.items()}
     outcome.kept = {}
-    return Report(outcome, kept, clock.seconds)
+    return Report(outcome, kept, me.channel.laps, me.channel.idling.waited)
 
 
 class _Clock(Watch):
@@ -200,6 +201,7 @@ def write_report(stream: IO[bytes], report: Report) -> None:
         "disclosures": outcome.disclosures,
         "traffic": outcome.traffic,
         "iterations": report.iterations,
+        "waited": report.waited,
     }
     write_package(stream, fields, arrays | _named(report.kept))
 
@@ -219,4 +221,4 @@ def report_of(fields: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Report
     )
     for name in ARRAYS:
         setattr(outcome, name, arrays.get(name))
-    return Report(outcome, _kept_in(arrays), fields["iterations"])
+    return Report(outcome, _kept_in(arrays), [Lap(*one) for one in fields["iterations"]], fields["waited"])

@@ -114,10 +114,16 @@ class Party:
 
             return here
         workers = self.workers
-        futures = [workers.submit(run, lane) for lane in range(min(len(lanes), count))]
+
+        def beside(lane: int) -> tuple[list[T], list[Stamp]]:
+            with self.channel.idling.working():
+                return run(lane)
+
+        futures = [workers.submit(beside, lane) for lane in range(min(len(lanes), count))]
 
         def wait() -> list[T]:
-            await_all(futures, return_when=FIRST_EXCEPTION)
+            with self.channel.idling.waiting():
+                await_all(futures, return_when=FIRST_EXCEPTION)
             for future in futures:
                 if future.done():
                     future.result()  # raises what went wrong on any lane, while the others may still run
@@ -136,5 +142,5 @@ def join(channel: Channel, entropy: Entropy, lanes: Sequence[Channel] = ()) -> P
     streams = agree(channel, entropy)
     counting = Metered(channel)
     workers = ThreadPoolExecutor(len(lanes), f"coterie-lane-{channel.rank}") if lanes else None
-    beside = tuple(Metered(lane) for lane in lanes)
+    beside = tuple(Metered(lane, counting.idling) for lane in lanes)
     return Party(counting, streams, Dealing(counting, streams), lanes=beside, workers=workers)

@@ -62,7 +62,8 @@ def _write_role(
         _deviations(run, columns),
         range_name=_range_name(run),
         seconds={"from the first connection to the end": usage.seconds[rank]},
-        seconds_per_iteration=run.iterations[rank],
+        laps=run.iterations[rank],
+        waited=run.waited[rank],
         memory=usage.peak[rank],
         **common,
     )

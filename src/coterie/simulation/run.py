@@ -19,6 +19,7 @@ from coterie.ring import widen
 from coterie.runtime.processes import Usage, run_processes
 from coterie.sharing import Disclosure
 from coterie.simulation.numeric_file import NumericFile
+from coterie.transport import Lap
 from coterie.transport.links import LINKS
 
 __all__ = ["HELPER", "Simulation", "run_simulation"]
@@ -38,7 +39,8 @@ class Simulation:
     task: Task
     usage: Usage
     outcomes: list[Outcome]
-    iterations: list[list[float]]
+    iterations: list[list[Lap]]
+    waited: list[float]
     whole: Outcome
     choices: tuple[int, ...] = ()
     ranges: Ranges = field(default_factory=dict)
@@ -95,9 +97,11 @@ def run_simulation(
     outcomes = [report.outcome for report in reports]
     for outcome in outcomes:
         outcome.disclosures = (automatic or disclosed) + outcome.disclosures
-    iterations = [report.iterations for report in reports]
+    iterations, waited = [report.iterations for report in reports], [report.waited for report in reports]
     whole = put_together(task, outcomes)
-    return Simulation(data, link, names, task.chosen(whole), usage, outcomes, iterations, whole, task.choices, ranges)
+    return Simulation(
+        data, link, names, task.chosen(whole), usage, outcomes, iterations, waited, whole, task.choices, ranges
+    )
 
 
 def _find_bounds(data: NumericFile, given: Ranges, names: list[str]) -> tuple[Any, list[Disclosure]]:

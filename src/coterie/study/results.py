@@ -28,6 +28,7 @@ from coterie.study.handshake import Agreed
 from coterie.study.home import home_encoding, standardised_at_home
 from coterie.study.model import make_model
 from coterie.study.prepare import Ready
+from coterie.transport import Lap
 from coterie.typed import from_json
 
 __all__ = ["Spent", "check_out", "write_manifest", "write_own_labels", "write_results"]
@@ -35,10 +36,12 @@ __all__ = ["Spent", "check_out", "write_manifest", "write_own_labels", "write_re
 
 @dataclass
 class Spent:
-    """What a run took: seconds by phase, seconds by iteration."""
+    """What a run took: seconds by phase; for each iteration since it was begun or taken up; and of the seconds of
+    computing, those in which it only waited for messages."""
 
     seconds: dict[str, float] = field(default_factory=dict)
-    iterations: list[float] = field(default_factory=list)
+    iterations: list[Lap] = field(default_factory=list)
+    waited: float | None = None
     memory: int | None = None
 
     @contextmanager
@@ -114,8 +117,11 @@ def write_results(folder: Path, ready: Ready, agreed: Agreed, outcome: Outcome, 
     costs: dict[str, Any] = {
         "traffic": outcome.traffic,
         "seconds": spent.seconds,
-        "seconds_per_iteration": spent.iterations,
+        "seconds_per_iteration": [lap.seconds for lap in spent.iterations],
+        "seconds_waiting_per_iteration": [lap.waited for lap in spent.iterations],
     }
+    if spent.waited is not None:
+        costs["seconds_waiting_while_computing"] = spent.waited
     if spent.memory is not None:
         costs["peak_memory_bytes"] = spent.memory
     write_file(folder / "traffic.json", msgspec.json.format(msgspec.json.encode(costs), indent=1))
@@ -157,7 +163,7 @@ def _facts(ready: Ready, agreed: Agreed, outcome: Outcome, spent: Spent) -> Fact
         {
             "seed": str(study.clustering.seed),
             "scale": study.clustering.scale,
-            "matching": study.data.matching,
+            **({} if study.clustering.partition == "horizontal" else {"matching": study.data.matching}),
             **({"row_weights": study.data.row_weights.column} if study.data.row_weights.column else {}),
             **_tried(study),
         },
@@ -169,7 +175,8 @@ def _facts(ready: Ready, agreed: Agreed, outcome: Outcome, spent: Spent) -> Fact
         study_hash=ready.hash,
         when=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         seconds=spent.seconds,
-        seconds_per_iteration=spent.iterations,
+        laps=spent.iterations,
+        waited=spent.waited,
         memory=spent.memory,
         versions=versions(),
         hashes={"study": ready.hash, "run": agreed.run},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -62,6 +61,7 @@ def run_study(orders: Orders, voice: Voice | None = None) -> Path:
         with session.role(session.agreed.task.lanes) as me:
             watch.me = me
             outcome, kept = _fit(me, ready, agreed, watch, point)
+            spent.iterations, spent.waited = me.channel.laps, me.channel.idling.waited
         outcome.disclosures = audit.openings(agreed.run)
         spent.memory = peak_bytes()
         voice.phase("writing results")
@@ -85,8 +85,9 @@ def _fit(me: Party, ready: Ready, agreed: Agreed, watch: Watch, point: Point | N
     family = FAMILIES[agreed.task.protocol](me, agreed.task.problem)
     row_weights = ready.members if ready.rows is None else ready.rows.weights
     outcome = fit(family, agreed.task, own_block(ready, agreed, family), watch, point, row_weights=row_weights)
-    if outcome.inertia is not None:
-        outcome.inertia *= ready.study.data.row_weights.step  # 1, where all rows count alike
+    step = ready.study.data.row_weights.step  # 1, where all rows count alike
+    outcome.inertia = None if outcome.inertia is None else outcome.inertia * step
+    outcome.scatter = None if outcome.scatter is None else outcome.scatter * step
     outcome.traffic = me.channel.traffic()
     family = family.of(agreed.task.chosen(outcome).problem)
     kept: Kept = {}
@@ -164,16 +165,13 @@ class _Progress(Watch):
     def __init__(self, session: Session, checkpoints: Checkpoints) -> None:
         self.session, self.agreed, self.checkpoints = session, session.agreed, checkpoints
         self.me: Party | None = None
-        self.last = time.perf_counter()
         self.end = self.agreed.mark if self.agreed.replayed else None
 
     def iterated(self, point: Callable[[], Point]) -> None:
-        self.session.spent.iterations.append(time.perf_counter() - self.last)
         here = point()
         self._save(here)
         sent = 0 if self.me is None else self.me.channel.bytes_sent
         self.session.voice.iterated(here.start, here.iteration, self.agreed.task.max_iter, sent)
-        self.last = time.perf_counter()
 
     def finished(self, point: Callable[[], Point]) -> None:
         if not self.agreed.replayed:

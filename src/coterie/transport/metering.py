@@ -12,8 +12,9 @@ letter, and the dealer is sent, and takes, only the kinds of messages that the p
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import wraps
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
 
@@ -22,6 +23,7 @@ from numpy.typing import DTypeLike
 
 from coterie.errors import ProtocolError
 from coterie.transport.channel import HEADER_BYTES, Channel, Stamp
+from coterie.transport.idling import Idling, Lap
 
 if TYPE_CHECKING:
     from coterie.ring import Array
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["Metered", "Sent", "Tally", "Traffic", "latest", "metered", "no_wait"]
 
 
+#: The context of one who goes on working.
+BUSY = nullcontext()
 #: Frames of one size: from each of some ranks, to each of some others, the bytes of one.
 Sent = tuple[Sequence[int], Sequence[int], int]
 
@@ -86,10 +90,17 @@ class Traffic(msgspec.Struct):
 
 
 class Metered(Channel):
-    """A channel that counts, and keeps to what the running protocol declares, around any other."""
+    """A channel that counts, and keeps to what the running protocol declares, around any other.
 
-    def __init__(self, inner: Channel) -> None:
+    `laps`: how long each iteration of each start took here, in their order.
+    """
+
+    def __init__(self, inner: Channel, idling: Idling | None = None) -> None:
+        """`idling`: of the role, where this is not its only channel."""
         self.inner = inner
+        self.idling = idling or Idling()
+        self.laps: list[Lap] = []
+        self._lap_began: Lap | None = None
         self.world, self.rank, self.lane = inner.world, inner.rank, inner.lane
         self.clock = Stamp()
         self.messages = 0
@@ -125,13 +136,15 @@ class Metered(Channel):
         """`dealt`: a one-way message of the dealer that depends on nothing it has received."""
         self._keep_to_protocol("array", self.rank, to)
         rounds = -1 if dealt else self.clock.rounds + 1
-        self.inner.send(to, array, Stamp(rounds, self.clock.with_dealing + 1))
+        with self.idling.waiting() if dealt else BUSY:  # who deals runs ahead, until others are behind with reading
+            self.inner.send(to, array, Stamp(rounds, self.clock.with_dealing + 1))
         self.messages += 1
         self.bytes_sent += HEADER_BYTES + array.nbytes
 
     def receive(self, sender: int, dtype: DTypeLike, shape: Sequence[int]) -> tuple[Array, Stamp]:
         self._keep_to_protocol("array", sender, self.rank)
-        array, stamp = self.inner.receive(sender, dtype, shape)
+        with self.idling.waiting():
+            array, stamp = self.inner.receive(sender, dtype, shape)
         self.clock = Stamp(max(self.clock.rounds, stamp.rounds), max(self.clock.with_dealing, stamp.with_dealing))
         return array, stamp
 
@@ -142,7 +155,8 @@ class Metered(Channel):
 
     def hear(self, sender: int) -> bool:
         self._keep_to_protocol("note", sender, self.rank)
-        return self.inner.hear(sender)
+        with self.idling.waiting():
+            return self.inner.hear(sender)
 
     def post(self, to: int, body: bytes) -> None:
         self._keep_to_protocol("letter", self.rank, to)
@@ -166,10 +180,16 @@ class Metered(Channel):
     def mark_iteration(self) -> None:
         """Call where an iteration ends, and before the first begins."""
         self._marks.append(self.clock)
+        now = Lap(time.perf_counter(), self.idling.waited)
+        if self._lap_began is not None:
+            before = self._lap_began
+            self.laps.append(Lap(now.seconds - before.seconds, now.waited - before.waited))
+        self._lap_began = now
 
     def start_over(self) -> None:
         """A restart begins: its first iteration is not measured against the last one's end."""
         self._marks.clear()
+        self._lap_began = None
 
     @contextmanager
     def protocol(self, name: str) -> Iterator[None]:
