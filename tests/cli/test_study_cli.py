@@ -92,9 +92,10 @@ def test_0_done(run, agreed, tmp_path):
     with others(agreed, tmp_path):
         said = run()
     assert (said.code, said.err) == (0, "")
-    for words in ("waiting for the others", "computing", "iteration 1,", "writing results", "done: results are in"):
+    for words in ("waiting for the others", "computing", "iteration 1 of at most 300,", "writing results"):
         assert words in said.out
-    assert re.search(r"iteration \d+, [\d.]+ kB sent, .* an iteration, at most .* left", said.out)
+    assert "done: results are in" in said.out
+    assert re.search(r"iteration \d+ of at most 300, [\d.]+ kB sent, .* each, at most .* left", said.out)
 
 
 @pytest.mark.parametrize(
@@ -293,14 +294,19 @@ def test_json_of_a_run(run, agreed, tmp_path):
     kinds = [one["event"] for one in found]
     assert kinds[0] == "phase"
     assert kinds[-1] == "done"
-    assert {"phase", "iteration", "done"} <= set(kinds) <= {"phase", "note", "waiting", "iteration", "done"}
+    least = {"phase", "iteration", "centers", "done"}
+    assert least <= set(kinds) <= least | {"note", "waiting"}
     for one in found:
         if one["event"] == "waiting":
             assert set(one["names"]) <= {"helper", "bob"}
         if one["event"] == "iteration":
             assert one["iteration"] >= 1
             assert one["sent"] > 0
+        if one["event"] == "centers":
+            assert one["columns"] == ["x", "y"]
+            assert [cluster["cluster"] for cluster in one["clusters"]] == [0, 1, 2, 3]
     assert found[-1]["out"] == str(tmp_path / "alice")
+    assert found[-1]["report"] == str(tmp_path / "alice" / "report.html")
 
 
 def test_json_of_everything_else(agreed, tmp_path):

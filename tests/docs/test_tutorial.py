@@ -20,7 +20,7 @@ import pytest
 from tests.docs.pages import DOCS, ROOT, Block, all_blocks, table
 
 TUTORIAL, README = DOCS / "tutorial.md", ROOT / "README.md"
-SECONDS = 120
+SECONDS = 900
 
 
 def parts(block: Block) -> list[str]:
@@ -42,7 +42,7 @@ class Shell:
 
     def __init__(self, folder: Path, page: Path) -> None:
         self.folder, self.page = folder, page
-        names = sorted(set(re.findall(r"[\w.]+\.example\.org:\d+", page.read_text(encoding="utf-8"))))
+        names = sorted(set(re.findall(r"(?:[\w.]+\.example\.org|127\.0\.0\.1):\d+", page.read_text(encoding="utf-8"))))
         ports = free_ports(len(names))
         self.addresses = {name: f"127.0.0.1:{port}" for name, port in zip(names, ports, strict=True)}
         self.environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}

@@ -48,7 +48,7 @@ def test_waiting_is_told_apart_from_computing():
     assert grid.rows == [
         ["waiting for the others to come", "1.5 s"],
         ["computing: working", "1.2 s"],
-        ["computing: waiting for messages of others", "800 ms"],
+        ["computing: waiting for messages of others", "0.8 s"],
         ["in all", "3.5 s"],
     ]
     assert [value for _, value, _ in tiles.figures] == ["1.5 s", "2 s", "40%"]
@@ -59,7 +59,7 @@ def test_waiting_is_told_apart_from_computing():
 def test_a_lap_never_waits_longer_than_it_takes():
     facts = by_hand(laps=[Lap(0.5, 0.6)], waited=9.0)
     _, grid = (block for block in show_course(facts) if isinstance(block, Tiles | Grid))
-    assert grid.rows[1] == ["computing: working", "0 ms"]
+    assert grid.rows[1] == ["computing: working", "0 s"]
 
 
 def said_of_inertia(**more):

@@ -257,7 +257,27 @@ def test_sizes():
 
 
 def test_durations():
-    cases = {0.0123: "12.3 ms", 0.9999: "1 s", 3.44: "3.44 s", 59.99: "1 min 0 s", 320: "5 min 20 s", 7500: "2 h 5 min"}
+    cases = {
+        0: "0 s",
+        0.00123: "1.2 ms",
+        0.0123: "12 ms",
+        0.0994: "99 ms",
+        0.0999: "0.1 s",
+        0.377: "0.38 s",
+        0.4: "0.4 s",
+        0.9999: "1 s",
+        3.44: "3.4 s",
+        42: "42 s",
+        59.94: "59.9 s",
+        59.99: "1 min",
+        80: "1 min 20 s",
+        320: "5 min 20 s",
+        3599: "59 min 59 s",
+        3599.9: "1 h",
+        7500: "2 h 05 min",
+        47.999 * 3600: "2 days",
+        100 * 3600: "4 days 4 h",
+    }
     assert {seconds: format_duration(seconds) for seconds in cases} == cases
 
 

@@ -20,12 +20,13 @@ class Console:
 
     def __init__(self, quiet: bool = False, json: bool = False) -> None:
         self.quiet, self.json = quiet, json
-        self.rich = Rich(stderr=False, soft_wrap=True, highlight=False)
+        self.rich = Rich(stderr=False, highlight=False)
+        self.rich.soft_wrap = not self.rich.is_terminal  # on a terminal, lines break between words
 
     @property
     def live(self) -> bool:
         """May lines be drawn over?"""
-        return self.rich.is_terminal and not self.quiet and not self.json
+        return self.rich.is_terminal and not self.rich.is_dumb_terminal and not self.quiet and not self.json
 
     def say(self, text: str, event: str = "message", **fields: Any) -> None:
         """A line for people; to machines, the event and its fields."""

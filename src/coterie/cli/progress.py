@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from coterie.cli.console import Console
+from coterie.cli.console import Console, printable
 from coterie.report.formats import format_bytes, format_duration
 from coterie.study.voice import Voice
 
@@ -25,6 +25,7 @@ class Progress(Voice):
         self.began = self.first = time.monotonic()
         self.done = 0
         self.line = ""
+        self.spinner = Spinner("dots")  # one for all: it turns by the time since it was first drawn
         self.live: Live | None = None
         if console.live:
             self.live = Live(get_renderable=self._drawn, console=console.rich, refresh_per_second=4, transient=True)
@@ -58,10 +59,11 @@ class Progress(Voice):
         pace = (time.monotonic() - self.first) / self.done
         left = pace * (most - iteration)
         text = (
-            f"iteration {iteration}{f' of start {start + 1}' if start else ''}, {format_bytes(sent)} sent, "
-            f"{format_duration(pace)} an iteration, at most {format_duration(left)} left"
+            f"iteration {iteration} of at most {most}{f' of start {start + 1}' if start else ''}, {format_bytes(sent)} "
+            f"sent, {format_duration(pace)} each, at most {format_duration(left)} left"
         )
-        self._show(text, "iteration", start=start, iteration=iteration, sent=sent, seconds=pace, at_most_left=left)
+        counted = {"start": start, "iteration": iteration, "most": most, "sent": sent}
+        self._show(text, "iteration", **counted, seconds=pace, at_most_left=left)
 
     def _show(self, text: str, event: str, **fields: object) -> None:
         self.line = text
@@ -69,5 +71,10 @@ class Progress(Voice):
             self.console.say(f"{time.strftime('%H:%M:%S')} {text}", event, **fields)
 
     def _drawn(self) -> Spinner:
-        waited = time.monotonic() - self.began
-        return Spinner("dots", Text(f"{self.line} ({format_duration(waited)})"))
+        """One line, however narrow the terminal: of more than one, some would stay when it is drawn over."""
+        waited = int(time.monotonic() - self.began)
+        passed = f" ({format_duration(waited)})" if waited else ""
+        text = Text(printable(self.line))
+        text.truncate(max(self.console.rich.width - len(passed) - 3, 1), overflow="ellipsis")
+        self.spinner.update(text=text.append(passed))
+        return self.spinner

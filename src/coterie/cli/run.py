@@ -76,10 +76,12 @@ def run(
     Started again after it was stopped, with all the others, a run goes on where it was. Started again when it is done,
     with another --out, it gives everybody the same results once more.
     """
+    from coterie.cli.closing import show_end
     from coterie.cli.progress import Progress
     from coterie.data.csv_file import CsvFormat
     from coterie.study.prepare import Orders
     from coterie.study.run import run_study
+    from coterie.study.study_file import load_study
 
     console: Console = context.obj
     orders = check_orders(
@@ -89,9 +91,10 @@ def run(
             csv=CsvFormat(delimiter, decimal, encoding), passphrase=passphrase_for(key, passphrase_fd),
         )
     )  # fmt: skip
+    agreed = load_study(study)
     with Progress(console) as voice:
         where = run_study(orders, voice)
-    console.say(f"done: results are in {where}", "done", out=str(where))
+    show_end(console, where, agreed)
 
 
 def predict(

@@ -40,15 +40,21 @@ def format_bytes(count: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """How long something took: 12 ms, 3.4 s, 5 min 20 s, 2 h 5 min."""
-    if seconds < 0.9995:
-        return f"{1000 * seconds:.3g} ms"
+    """How long something takes: 12 ms, 0.4 s, 42.5 s, 1 min 20 s, 2 h 05 min, 3 days 4 h."""
+    if seconds < 0.0995:
+        return f"{1000 * seconds:.2g} ms" if seconds > 0 else "0 s"
+    if seconds < 0.995:
+        return f"{seconds:.2g} s"
     if seconds < 59.95:
-        return f"{seconds:.3g} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"
+        return f"{seconds:.1f} s".replace(".0 ", " ")
+    if seconds < 3599.5:
+        minutes, rest = divmod(round(seconds), 60)
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    if hours < 48:
+        return f"{hours} h {minutes:02} min" if minutes else f"{hours} h"
+    days, hours = divmod(round(seconds / 3600), 24)
+    return f"{days} days {hours} h" if hours else f"{days} days"
 
 
 def format_value(value: float, span: float = 0.0) -> str:

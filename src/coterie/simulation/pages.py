@@ -100,7 +100,8 @@ def _gather_facts(
     with open(run.data.file, "rb") as file:
         facts.hashes = {run.data.file.name: hashlib.file_digest(file, "sha256").hexdigest()}
     facts.comparison = beside.describe(run, np.ones(layout.n, np.bool_), range(layout.d))
-    facts.comparison["time"] = f"{max(run.usage.seconds):.3g} s here, {beside.seconds:.3g} s there"
+    here, there = format_duration(max(run.usage.seconds)), format_duration(beside.seconds)
+    facts.comparison["time"] = f"{here} here, {there} there"
     facts.own_rows = None
     if run.whole.sizes is None:
         assert run.whole.labels is not None

@@ -138,7 +138,7 @@ def _taken_up(agreed: Agreed, checkpoints: Checkpoints, own: list[Mark], voice: 
                 "bring now; bring the same ones, or begin a new run with --restart"
             )
     checkpoints.keep(mark)
-    voice.phase("opening the results" if agreed.replayed else f"going on after iteration {mark.iteration}")
+    voice.note("opens the results of an earlier run" if agreed.replayed else f"{_after(mark)} of an earlier run")
     return point
 
 
@@ -156,7 +156,11 @@ def _goes_on(mark: Mark | None, study: Study) -> str:
         return ""
     if mark.start == study.clustering.starts:
         return "it goes on with the results"
-    return f"it goes on after iteration {mark.iteration}{f' of start {mark.start + 1}' if mark.start else ''}"
+    return f"it {_after(mark)}"
+
+
+def _after(mark: Mark) -> str:
+    return f"goes on after iteration {mark.iteration}{f' of start {mark.start + 1}' if mark.start else ''}"
 
 
 class _Progress(Watch):
