@@ -49,6 +49,9 @@ SENDERS: dict[tuple[str, str], str] = {
     ("transport/tls.py", "send"): "a socket",
     ("transport/door.py", "sendall"): "sockets, before a channel exists",
     ("transport/hello.py", "sendall"): "sockets, before a channel exists",
+    ("transport/proxies.py", "sendall"): "asks an HTTP proxy for a connection, before a channel exists",
+    ("transport/relayed.py", "sendall"): "talks to a relay, before a channel exists",
+    ("transport/relayed_listener.py", "sendall"): "tells a relay that it is there",
     ("transport/links.py", "send"): "sockets of a link that is slowed down, for measurements",
 }
 
