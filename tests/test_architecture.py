@@ -33,6 +33,7 @@ ORDER = [
     "report",
     "study",
     "relay",
+    "serving",
     "row_weights",
     "encoded",
     "parameters",

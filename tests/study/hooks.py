@@ -415,7 +415,7 @@ class Nursery:
             [sys.executable, "-m", "tests.study.hooks"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])},
         )
         atexit.register(self.close)
 

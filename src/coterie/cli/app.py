@@ -15,6 +15,7 @@ from coterie.cli.demo import demo
 from coterie.cli.forecast import forecast
 from coterie.cli.relay import relay
 from coterie.cli.run import predict, preflight, run
+from coterie.cli.serve import serve, status
 from coterie.cli.simulate import simulate
 from coterie.cli.survey import survey
 from coterie.errors import CoterieError
@@ -33,6 +34,7 @@ Try it on this machine     demo, simulate, forecast
 Agree with the others      identity, study
 Run together               survey, preflight, run, predict
 Carry connections          relay
+Be a helper                serve, status
 Look back                  audit
 
 Exit codes: 0 done, 2 usage, 3 data, 4 study, 5 policy, 6 peer unreachable, 7 peer died, 8 authentication, 9 protocol
@@ -103,4 +105,6 @@ app.command("preflight", short_help="Check everything that can be checked before
 app.command("run", short_help="Take part in a study, in whatever role.")(run)
 app.command("predict", short_help="Label new rows with a study's model.")(predict)
 app.command("relay", short_help="Join the connections of participants who can only dial out.")(relay)
+app.command("serve", short_help="Be the helper of many studies, and stay up.")(serve)
+app.command("status", short_help="Say what a `coterie serve` on this machine does.")(status)
 app.add_typer(audit.app, name="audit", short_help="Verify the log of what happened here.")

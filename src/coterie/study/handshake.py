@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 
 from coterie.clustering import Layout, Task
-from coterie.errors import DataError, FrameError, StudyError
+from coterie.errors import DataError, FrameError, PolicyError, StudyError
 from coterie.planning import planned
 from coterie.study.agreement import Study
 from coterie.study.checkpoint import Mark, newest_common
@@ -31,7 +31,7 @@ from coterie.study.tasks import make_study_task, seeds_of
 from coterie.transport import Channel, World
 from coterie.transport.links import Link
 
-__all__ = ["Agreed", "Greeted", "Proposal", "agree_on_task", "compare_tasks", "greet_everybody"]
+__all__ = ["Agreed", "Greeted", "Proposal", "agree_on_task", "check_brought", "compare_tasks", "greet_everybody"]
 
 #: How a link is measured: so many round trips, and one array of so many bytes.
 TRIPS, PROBE_BYTES = 3, 1 << 18
@@ -146,6 +146,17 @@ def _check_claimed_rows(study: Study, said: Mapping[str, Greeting]) -> None:
             raise DataError(
                 f"{name} says that it has {said[name].rows} rows; the study allows each party at most {most}"
             )
+
+
+def check_brought(greeted: Greeted, study: Study, most: int | None) -> None:
+    """Do the parties bring more rows, in all, than this participant's limits allow? `most`: None for no limit."""
+    brought = {name: greeted.greetings[name].rows for name in study.roles.owners}
+    if most is not None and sum(brought.values()) > most:
+        each = ", ".join(f"{name} {rows:,}" for name, rows in brought.items())
+        raise PolicyError(
+            f"the parties bring more rows than are served here (--most-rows {most}): {each}; {sum(brought.values()):,} "
+            "in all"
+        )
 
 
 def _plan(channel: Channel, task: Task) -> tuple[Task, Link]:

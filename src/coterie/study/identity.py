@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 from pathlib import Path
@@ -164,6 +165,12 @@ def load_key(path: Path, passphrase: Passphrase = None) -> str:
     ).decode()
 
 
+def _is_credential(path: Path, mode: int) -> bool:
+    """Is it what systemd shows to one service alone? What stands for the group then is the list of who may read it."""
+    shown = os.environ.get("CREDENTIALS_DIRECTORY")
+    return shown is not None and path.absolute().parent == Path(shown) and not mode & 0o037
+
+
 def needs_passphrase(path: Path) -> bool:
     return is_protected(_read_key(path))
 
@@ -179,7 +186,7 @@ def _read_key(path: Path) -> str:
         mode = stat.S_IMODE(path.stat().st_mode)
     except OSError as error:
         raise StudyError(f"the key {path} cannot be read ({error.strerror})") from None
-    if mode & 0o077:
+    if mode & 0o077 and not _is_credential(path, mode):
         raise StudyError(f"the key {path} can be read by others (mode {mode:04o}); run: chmod 600 {path}")
     return read_text(path, "the key")
 

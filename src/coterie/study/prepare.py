@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from coterie.study.study_file import load_study
 from coterie.study.voice import Voice
 from coterie.transport import World
 from coterie.transport.certificates import Credentials
+from coterie.transport.door import Comers
 from coterie.transport.hello import Peer
 from coterie.transport.proxies import DIRECT, Proxies, find_proxies
 from coterie.transport.relayed import ByRelay, RelayAt, ThroughProxy
@@ -42,7 +44,9 @@ class Orders:
     """What somebody at the keyboard has said. `patience`: seconds that a peer may be silent; `stall`: seconds that it
     may send nothing but heartbeats, if not as long as the transport allows; `wait`: seconds for the others to
     start; `csv`: how a CSV file is written; `passphrase`: what opens the key; `proxy`: the URL of an HTTP proxy, in
-    place of the environment's."""
+    place of the environment's; `door`: where connections come from, if not from a socket of its own; `ledger`: the
+    folder for the ledger of runs, if not the key's; `most_rows`: the most rows that all parties together may bring
+    here."""
 
     study: Path
     key: Path
@@ -62,10 +66,18 @@ class Orders:
     csv: CsvFormat = UTF8
     passphrase: Passphrase = field(default=None, repr=False)
     proxy: str | None = field(default=None, repr=False)  # there may be a password in it
+    door: Callable[[], Comers] | None = None
+    ledger: Path | None = None
+    most_rows: int | None = None
 
     @property
     def audit_path(self) -> Path:
         return self.audit or self.key.resolve().with_name("audit.jsonl")
+
+    @property
+    def ledger_beside(self) -> Path:
+        """The ledger of runs is kept beside this: the key, or one that would be in its own folder."""
+        return self.key if self.ledger is None else self.ledger / self.key.name
 
     def state_path(self, study_hash: str) -> Path:
         """Where checkpoints are: the same place however the key is reached, and wherever results go."""

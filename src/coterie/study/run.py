@@ -117,7 +117,7 @@ def own_greeting(ready: Ready, checkpoints: Checkpoints, restart: bool) -> Greet
 def check_budget(orders: Orders, ready: Ready) -> str:
     """Is another run allowed, as far as can be known at home? Says how much is used, and notes nothing."""
     checkpoints = Checkpoints(orders.state_path(ready.hash), purpose_of(ready))
-    budget = Budget(orders.key, ready, None)
+    budget = Budget(orders.ledger_beside, ready, None)
     budget.check_own(own_greeting(ready, checkpoints, orders.restart))
     return budget.describe()
 

@@ -22,7 +22,7 @@ from coterie.study.budget import Budget
 from coterie.study.checkpoint import Checkpoints
 from coterie.study.endings import declining, hidden, logging_the_end, naming_relays, raising_signals, telling_why
 from coterie.study.greetings import Greeting, card_of, read_letter
-from coterie.study.handshake import Agreed, Greeted, agree_on_task, greet_everybody
+from coterie.study.handshake import Agreed, Greeted, agree_on_task, check_brought, greet_everybody
 from coterie.study.identity import split_address
 from coterie.study.matched import Matching
 from coterie.study.matching import check_private, match_rows
@@ -94,11 +94,12 @@ def attend(
     audit = Audit(orders.audit_path, ready.credentials)
     _log_start(audit, ready, own)
     with logging_the_end(audit, goes_on):
-        budget = Budget(orders.key, ready, audit)
+        budget = Budget(orders.ledger_beside, ready, audit)
         with declining(orders, ready, voice):
             budget.check_own(own)
         own = msgspec.structs.replace(own, head=audit.head)
-        with hold_on(), raising_signals(), naming_relays(ready), meeting_of(orders, ready) as met, hidden():
+        meeting = meeting_of(orders, ready, purpose=own.purpose)
+        with hold_on(), raising_signals(), naming_relays(ready), meeting as met, hidden():
             spent = Spent()
             voice.phase("waiting for the others")
             with spent.time("waiting for the others"), same_participants():
@@ -106,6 +107,7 @@ def attend(
             with telling_why(talk, ready, goes_on):
                 with spent.time("agreeing on the run"):
                     greeted = greet_everybody(talk, ready.study, own)
+                    check_brought(greeted, ready.study, orders.most_rows)
                 openings = Openings(audit, talk, greeted, budget.check_greeted(greeted, own.purpose))
                 yield Attendance(ready, greeted, talk, audit, spent, voice, met, openings)
             talk.close()
@@ -202,9 +204,9 @@ def same_participants() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def meeting_of(orders: Orders, ready: Ready, lanes: int = MOST_LANES) -> Iterator[Meeting]:
-    """Listen where the study says, and answer those who belong to it."""
-    listener = listen_for(orders, ready)
+def meeting_of(orders: Orders, ready: Ready, lanes: int = MOST_LANES, purpose: str = "") -> Iterator[Meeting]:
+    """Listen where the study says, and answer those who belong to it. `purpose`: what they meet for."""
+    listener = _listen(orders, ready) if orders.door is None else orders.door()
     made = Meeting(
         ready.world,
         ready.rank,
@@ -215,6 +217,7 @@ def meeting_of(orders: Orders, ready: Ready, lanes: int = MOST_LANES) -> Iterato
         lanes,
         card=lambda: card_of(ready.study),
         progress=orders.stall,
+        purpose=purpose,
     )
     try:
         yield made
@@ -222,7 +225,7 @@ def meeting_of(orders: Orders, ready: Ready, lanes: int = MOST_LANES) -> Iterato
         made.close()
 
 
-def listen_for(orders: Orders, ready: Ready) -> Comers:
+def _listen(orders: Orders, ready: Ready) -> Comers:
     """At a port, or at the relay by way of which the others reach this participant."""
     relay = ready.relay_of(ready.me)
     if relay is not None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from coterie.errors import PeerUnreachable
 from coterie.transport.channel import World
-from coterie.transport.hello import ELSEWHERE, HANDSHAKE, NotYet, Peer, dial, greet
+from coterie.transport.hello import HANDSHAKE, NotYet, Peer, dial, greet
 from coterie.transport.register import Register
 from coterie.transport.tls import Outbox, farewell
 
@@ -30,10 +30,12 @@ class Dialler:
         patience: float,
         silence: float,
         waits: set[int],
+        asked: str,
     ) -> None:
-        """`silence`: seconds for which a port may take connections with nobody answering; `waits`: see `Outbox`."""
+        """`silence`: seconds for which a port may take connections with nobody answering; `waits`: see `Outbox`;
+        `asked`: the name to ask for."""
         self.register, self.peers, self.context = register, peers, context
-        self.patience, self.silence, self.waits = patience, silence, waits
+        self.patience, self.silence, self.waits, self.asked = patience, silence, waits, asked
 
     def start(self, other: int, lanes: Sequence[int], world: World, deadline: float) -> None:
         """Connect to a peer on these lanes, in a thread of its own; what goes wrong ends the meeting."""
@@ -74,15 +76,15 @@ class Dialler:
             left = max(deadline - time.monotonic(), 0.01)
             try:
                 sock = self._try(other, lane, left)
-                register.note_elsewhere(other, False)
-                register.strayed.discard(other)
+                register.note_why(other, None)
+                register.strayed.pop(other, None)
                 return sock
             except NotYet as again:
                 problem = again
-            register.note_elsewhere(other, str(problem) == ELSEWHERE)
+            register.note_why(other, str(problem))
             mute = (mute or time.monotonic()) if problem.mute else None
             if time.monotonic() + pause > deadline or (mute and time.monotonic() > mute + self.silence):
-                why = ELSEWHERE if other in register.strayed else problem
+                why = register.strayed.get(other, problem)
                 raise PeerUnreachable(f"{name} cannot be reached {peer} ({why})", name)
             with register.changed:
                 register.changed.wait_for(lambda: register.error or register.stopped, pause)
@@ -91,7 +93,7 @@ class Dialler:
     def _try(self, other: int, lane: int, left: float) -> ssl.SSLSocket:
         """One attempt to connect to a peer."""
         peer, world = self.peers[other], self.register.world
-        sock = dial(peer, world.names[other], self.context, min(self.patience, HANDSHAKE), left)
+        sock = dial(peer, world.names[other], self.context, min(self.patience, HANDSHAKE), left, self.asked)
         try:
             refusal = greet(sock, world, lane, self.register.rank, other, peer)
             if refusal is not None:

@@ -32,18 +32,21 @@ CROWD, FAREWELL = 64, 0.5
 
 
 class Comers(Protocol):
-    """Where those who connect come from: a port (`Listener`), or a relay (`RelayedListener`). `trouble`: why nobody can
-    come at the moment, in words, if that is so; `error`: why nobody ever will. `fileno` can be read when somebody has
-    come, and `accept` does not wait."""
+    """Where those who connect come from: a port (`Listener`), a relay (`RelayedListener`), or another process
+    (`HandedListener`). `trouble`: why nobody can come at the moment, in words, if that is so; `error`: why nobody ever
+    will."""
 
-    host: str
-    port: int
     trouble: str
     error: CoterieError | None
 
-    def fileno(self) -> int: ...
-    def accept(self) -> socket.socket: ...
-    def close(self) -> None: ...
+    def fileno(self) -> int:
+        """What to look at for somebody who comes."""
+
+    def accept(self) -> socket.socket:
+        """Who has connected. This does not wait: if nobody is there, or no longer, it is an OSError."""
+
+    def close(self) -> None:
+        """Nobody is taken any more."""
 
 
 class Listener:
@@ -55,14 +58,13 @@ class Listener:
     def __init__(self, host: str = "127.0.0.1", port: int = 0) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.socket = socket.create_server((host, port), family=family, backlog=CROWD)
+        self.socket.setblocking(False)  # whoever was announced may be gone before it is accepted
         self.host, self.port = self.socket.getsockname()[:2]
 
     def fileno(self) -> int:
         return self.socket.fileno()
 
     def accept(self) -> socket.socket:
-        """Who has connected. Whoever was announced may be gone before: then this is an OSError, and no wait."""
-        self.socket.setblocking(False)
         return self.socket.accept()[0]
 
     def close(self) -> None:

@@ -2,11 +2,15 @@
 
 A hello is a header with nothing behind it, which names the session and the lane. The answer is the same back, or a
 refusal: for now, so that the one who dials may come again, or for good.
+
+The TLS handshake begins with a name, in the clear, that says which study the connection is for (`server_name`): one
+who serves several studies at one address must know before it answers.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import secrets
 import socket
@@ -41,8 +45,10 @@ from coterie.transport.channel import (
 __all__ = [
     "DECLINE",
     "ELSEWHERE",
+    "FULL",
     "HANDSHAKE",
     "PROBE",
+    "UNSERVED",
     "NotYet",
     "Peer",
     "Way",
@@ -55,6 +61,7 @@ __all__ = [
     "read_exactly",
     "read_hello",
     "say",
+    "server_name",
 ]
 
 #: The lanes of those who only ask who is there, and of those who say that they will not come.
@@ -63,6 +70,9 @@ PROBE, DECLINE = 0xFFFF, 0xFFFE
 HANDSHAKE = 10.0
 #: Why a hello of another session is refused.
 ELSEWHERE = "it takes part in another study"
+#: Why one who serves several studies refuses for now.
+FULL = "it is busy with as many other studies as it may serve at once"
+UNSERVED = "it does not serve this study; has its operator signed it?"
 
 
 class Way(Protocol):
@@ -139,10 +149,16 @@ class _Socket(ssl.SSLSocket):
             raise
 
 
+def server_name(session: bytes, purpose: str = "") -> str:
+    """The name that a connection asks for, in the clear: a hash of the session of hellos, which follows from the study,
+    and of what is to be done. Who has the study can compute it; others see that two connections ask for the same."""
+    return hashlib.sha256(b"coterie name " + purpose.encode() + b" " + session).hexdigest()[:32]
+
+
 def begin_tls(
     own: ssl.SSLContext, plain: socket.socket, server: bool = False, asked: str | None = None
 ) -> ssl.SSLSocket:
-    """The TLS handshake over a connection, which is closed if that fails. `asked`: the name of a server (SNI)."""
+    """The TLS handshake over a connection, which is closed if that fails. `asked`: the name to ask for (SNI)."""
     own.sslsocket_class = _Socket
     try:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -158,8 +174,9 @@ def begin_tls(
     return sock
 
 
-def dial(peer: Peer, name: str, own: ssl.SSLContext, patience: float, left: float) -> ssl.SSLSocket:
-    """A connection with the TLS handshake done, within `left` seconds for TCP and `patience` for each step of TLS."""
+def dial(peer: Peer, name: str, own: ssl.SSLContext, patience: float, left: float, asked: str) -> ssl.SSLSocket:
+    """A connection with the TLS handshake done, within `left` seconds for TCP and `patience` for each step of TLS.
+    `asked`: the name to ask for (`server_name`)."""
     try:
         if peer.way is not None:
             plain = peer.way.connect(peer, name, patience, left)
@@ -169,10 +186,12 @@ def dial(peer: Peer, name: str, own: ssl.SSLContext, patience: float, left: floa
         raise NotYet(error) from error
     plain.settimeout(patience)
     try:
-        return begin_tls(own, plain)
+        return begin_tls(own, plain, asked=asked)
     except (ssl.SSLEOFError, ConnectionError) as error:
         raise NotYet(error) from error
     except (ssl.SSLError, ValueError) as error:
+        if getattr(error, "reason", "") == "TLSV1_UNRECOGNIZED_NAME":  # anybody may say so: a reason to come again
+            raise NotYet(UNSERVED) from error
         raise AuthenticationError(f"{name} does not show the certificate that was agreed ({error})", name) from error
     except OSError as error:
         raise NotYet(error, mute=isinstance(error, TimeoutError)) from error

@@ -16,7 +16,7 @@ from coterie.transport.certificates import Credentials, fingerprint
 from coterie.transport.channel import Abort, World, trouble
 from coterie.transport.dialler import Dialler
 from coterie.transport.door import Comers, Door
-from coterie.transport.hello import Peer, context
+from coterie.transport.hello import Peer, context, server_name
 from coterie.transport.inbox import Inbox
 from coterie.transport.register import Register
 from coterie.transport.tls import LOOK, TlsChannel, farewell, time_to_watch
@@ -48,11 +48,13 @@ class Meeting:
         card: Callable[[], bytes] = bytes,
         progress: float | None = None,
         silence: float | None = None,
+        purpose: str = "",
     ) -> None:
         """`peers` by rank; `patience`: seconds that a peer may be silent; `lanes`: the most that a peer may open, 0 if
         questions are answered and no more; `card`: what to tell those who only ask; `progress`: seconds for which
         nothing but heartbeats may come of a peer that is waited for, 30 times `patience` unless told; `silence`:
-        seconds for which a peer that can be reached need not answer or dial, `patience` unless told."""
+        seconds for which a peer that can be reached need not answer or dial, `patience` unless told; `purpose`: what
+        one who serves several studies is told that this connection is for."""
         self.world, self.rank, self.peers, self.patience = world, rank, peers, patience
         self.progress, self.silence = progress, patience if silence is None else silence
         self.waits: set[int] = set()  # lanes on which this party waits for somebody
@@ -60,7 +62,8 @@ class Meeting:
         certificates = [peers[r].certificate for r in world.peers(rank)]
         ranks = {fingerprint(peers[r].certificate): r for r in world.peers(rank)}
         calling, answering = context(False, credentials, certificates), context(True, credentials, certificates)
-        self.dialler = Dialler(self.register, peers, calling, patience, self.silence, self.waits)
+        asked = server_name(world.session, purpose)
+        self.dialler = Dialler(self.register, peers, calling, patience, self.silence, self.waits, asked)
         self.door = Door(self.register, listener, answering, ranks, lanes, card)
 
     def connect(

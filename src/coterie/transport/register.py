@@ -7,10 +7,14 @@ import threading
 
 from coterie.errors import PeerLost, TransportError
 from coterie.transport.channel import Abort, World
+from coterie.transport.hello import ELSEWHERE, FULL, UNSERVED
 from coterie.transport.inbox import Inbox
 from coterie.transport.tls import Outbox
 
 __all__ = ["Register"]
+
+#: Why a peer is missing, where people can do something about it: as it says so, and as others are told.
+WORTH_TELLING = {why: why.removeprefix("it ") for why in (ELSEWHERE, FULL, UNSERVED)}
 
 
 class Register:
@@ -22,8 +26,8 @@ class Register:
         self.accepted: dict[tuple[int, int], ssl.SSLSocket] = {}
         self.taken: set[tuple[int, int]] = set()
         self.asked: set[int] = set()
-        self.elsewhere: set[int] = set()  # peers that take part in another study now
-        self.strayed: set[int] = set()  # peers that did when they last answered
+        self.elsewhere: dict[int, str] = {}  # why peers cannot be talked to now (`WORTH_TELLING`)
+        self.strayed: dict[int, str] = {}  # the same, of the last time that there was such a reason
         self.outboxes: dict[tuple[int, int], Outbox] = {}
         self.inboxes: dict[tuple[int, int], Inbox] = {}
         self.error: Exception | None = None
@@ -47,16 +51,17 @@ class Register:
     def describe(self, name: str, ever: bool = False) -> str:
         """A peer that is missing, and why where people can do something about it. `ever`: also if it is gone since."""
         other = self.world.names.index(name)
-        if other in self.elsewhere or (ever and other in self.strayed):
-            return f"{name} (takes part in another study)"
-        return name
+        why = self.elsewhere.get(other) or (self.strayed.get(other) if ever else None)
+        return f"{name} ({WORTH_TELLING[why]})" if why else name
 
-    def note_elsewhere(self, other: int, elsewhere: bool) -> None:
-        """Keep whether a peer takes part in another study, as the last attempt has shown."""
+    def note_why(self, other: int, why: str | None) -> None:
+        """Keep why a peer could not be talked to, as the last attempt has shown, if that is worth telling."""
+        why = why if why in WORTH_TELLING else None
         with self.changed:
-            if elsewhere != (other in self.elsewhere):
-                (self.elsewhere.add if elsewhere else self.elsewhere.discard)(other)
-                self.strayed |= self.elsewhere
+            if why != self.elsewhere.get(other):
+                self.elsewhere.pop(other, None)
+                if why is not None:
+                    self.elsewhere[other] = self.strayed[other] = why
                 self.changed.notify_all()
 
     def blame(self, error: BaseException) -> Abort:

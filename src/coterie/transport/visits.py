@@ -11,7 +11,18 @@ from collections.abc import Sequence
 from coterie.errors import CoterieError, PeerUnreachable, WrongType
 from coterie.transport.certificates import Credentials
 from coterie.transport.channel import CONTROL, CONTROL_LIMIT, Letter, World, decode_control
-from coterie.transport.hello import DECLINE, PROBE, NotYet, Peer, context, dial, greet, read_exactly, read_hello
+from coterie.transport.hello import (
+    DECLINE,
+    PROBE,
+    NotYet,
+    Peer,
+    context,
+    dial,
+    greet,
+    read_exactly,
+    read_hello,
+    server_name,
+)
 
 __all__ = ["decline", "probe"]
 
@@ -26,7 +37,8 @@ def probe(
     """Ask a peer who is there, and nothing more: its card. It is answered whatever study the peer takes part in."""
     name = world.names[other]
     try:
-        sock = dial(peer, name, context(False, credentials, [peer.certificate]), patience, timeout)
+        own = context(False, credentials, [peer.certificate])
+        sock = dial(peer, name, own, patience, timeout, server_name(world.session))
     except NotYet as problem:
         raise PeerUnreachable(f"{name} cannot be reached {peer} ({problem})", name) from problem
     try:
@@ -55,7 +67,8 @@ def decline(world: World, rank: int, credentials: Credentials, peers: Sequence[P
     def tell(other: int) -> None:
         with contextlib.suppress(NotYet, CoterieError, OSError):
             own = context(False, credentials, [peers[other].certificate])
-            with dial(peers[other], world.names[other], own, step, step) as sock:
+            asked = server_name(world.session)
+            with dial(peers[other], world.names[other], own, step, step, asked) as sock:
                 greet(sock, world, DECLINE, rank, other, peers[other])
 
     threads = [

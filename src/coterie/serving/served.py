@@ -1,0 +1,124 @@
+"""A study that a helper serves: whether it runs, whether it may be started, and how it ended last."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from coterie.errors import CoterieError
+from coterie.serving.child import Task
+from coterie.serving.children import Child, Ending
+from coterie.serving.folder import Found
+from coterie.study.files import write_file
+from coterie.study.greetings import Purpose
+from coterie.study.prepare import Known
+from coterie.transport.hello import FULL, context, server_name
+from coterie.typed import from_json
+
+__all__ = ["PURPOSES", "Room", "Served"]
+
+PURPOSES: tuple[Purpose, ...] = ("fit", "predict", "survey")
+#: What those hear who come while a study is not running.
+STARTING, STOPPING = "it is starting", "it is being stopped; it will be back"
+TROUBLED = "the last run did not start there; it tries again in a moment"
+#: Seconds before a study whose process failed at once is started again: at first and at most; and what "at once" is.
+FIRST_PAUSE, LAST_PAUSE, AT_ONCE = 1.0, 60.0, 5.0
+
+
+class Room:
+    """How many studies may run at once, for all of them together."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.lock = most, threading.RLock()
+        self.running: set[Served] = set()
+        self.stopping = False
+
+    @property
+    def full(self) -> bool:
+        return len(self.running) >= self.most
+
+
+class Served:
+    """One study. `make_task`: what its process is told to do."""
+
+    def __init__(
+        self, found: Found, home: Path, room: Room, make_task: Callable[[Path, str, Purpose, Path], Task]
+    ) -> None:
+        assert found.known is not None
+        self.known: Known = found.known
+        self.path, self.home, self.room, self._make_task = found.path, home, room, make_task
+        certificates = [one.certificate for one in self.known.others]
+        self.context: ssl.SSLContext = context(True, self.known.credentials, certificates)
+        session = self.known.world.session
+        self.names: dict[str, str] = {server_name(session, purpose): purpose for purpose in ("", *PURPOSES)}
+        self.child: Child | None = None
+        self.last = self._read_last()
+        self._failures, self._not_before = 0, 0.0
+
+    # -- at the front door -------------------------------------------------------------------------------
+
+    def hand(self, plain: socket.socket) -> bool | None:
+        with self.room.lock:
+            child = self.child
+            return child.hand(plain) if child is not None and child.open else None
+
+    def arrive(self, purpose: str, who: str) -> str:  # noqa: ARG002
+        """Start the study, unless it is starting, or must wait. What the participant is told."""
+        with self.room.lock:
+            if self.child is not None:
+                return STARTING
+            if self.room.stopping:
+                return STOPPING
+            if time.monotonic() < self._not_before:
+                return TROUBLED
+            if self.room.full:
+                return FULL
+            task = self._make_task(self.path, self.known.hash, self._choose(purpose), self.home)
+            try:
+                self.child = Child(task, self._hear, self._end)
+            except OSError:  # no more processes
+                return FULL
+            self.room.running.add(self)
+            return STARTING
+
+    def _choose(self, purpose: str) -> Purpose:
+        """What to start: a survey's study has nothing else, and no other study has one."""
+        if self.known.study.survey is not None:
+            return "survey"
+        return "predict" if purpose == "predict" else "fit"
+
+    # -- in the child's thread ---------------------------------------------------------------------------
+
+    def _hear(self, said: dict[str, Any]) -> None:
+        """The child keeps what is shown of it; nothing else follows."""
+
+    def _end(self, ending: Ending) -> None:
+        with self.room.lock:
+            failed = ending.code != 0 and ending.ended - ending.began < AT_ONCE
+            self._failures = self._failures + 1 if failed else 0
+            pause = min(FIRST_PAUSE * 2 ** (self._failures - 1), LAST_PAUSE) if failed else 0.0
+            self._not_before = time.monotonic() + pause
+            self.child, self.last = None, ending
+            self.room.running.discard(self)
+        with contextlib.suppress(CoterieError):  # a full disk: it is shown as long as this process lives
+            write_file(self._last_path, msgspec.json.encode(ending), mode=0o600)
+
+    # -- how it ended last, also before a restart --------------------------------------------------------
+
+    @property
+    def _last_path(self) -> Path:
+        return self.home / "last.json"
+
+    def _read_last(self) -> Ending | None:
+        try:
+            return from_json(self._last_path.read_bytes(), Ending)
+        except (OSError, ValueError, RecursionError):
+            return None

@@ -1,0 +1,149 @@
+"""A helper's house for tests: one helper, several studies with parties of their own, one `coterie serve`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from coterie.serving.status import Status, ask_status
+from coterie.study.agreement import study_hash
+from coterie.study.prepare import Known, recognise
+from tests.study.hooks import BRIEF as WITHOUT_PICTURES
+from tests.study.hooks import Stage
+from tests.study.walk import LIMIT, Cast, coterie, free_addresses, wait_until
+
+__all__ = ["House", "StudyCast"]
+
+#: `coterie serve`, with reports that take no time to draw, also in the processes that it starts.
+QUICK_REPORTS = "import coterie.report.write as w; w.write_report = lambda path, *facts: path.write_text('a report')\n"
+
+
+class StudyCast(Stage):
+    """The parties of one study at the house."""
+
+    ROWS = 200
+    seed = 4
+
+    def __init__(self, house: House, name: str, parties: tuple[str, ...] = ("alice", "bob")) -> None:
+        self.house, self.name = house, name
+        super().__init__(house.folder / name, parties, addresses=[house.address, *free_addresses(len(parties))])
+        for file in (f"{self.helper}.key", f"{self.helper}.identity.toml"):
+            shutil.copy(house.folder / "keys" / file, self.at("helper", file))
+
+    @classmethod
+    def points_of(cls, seed: int) -> np.ndarray:
+        return np.random.RandomState(seed).uniform(-cls.BOUND, cls.BOUND, (cls.ROWS, 2))
+
+    def points(self) -> np.ndarray:
+        return self.points_of(self.seed)
+
+    def orders_known(self, name: str) -> Known:
+        return recognise(self.orders(name))
+
+    @property
+    def hash(self) -> str:
+        return study_hash(self.study)
+
+    def bring(self) -> None:
+        """Everybody's papers come to the house, signed by all."""
+        place = self.house.studies / self.name
+        place.mkdir(exist_ok=True)
+        for paper in self.at("helper").glob("study*.toml"):
+            shutil.copy(paper, place)
+
+    def begin_parties(self, *more: object, **hooks: Any) -> None:
+        for name in self.parties:
+            self.start(name, "run", "--timeout", 30, *more, hook=hooks.get(name, WITHOUT_PICTURES))
+
+    @property
+    def home(self) -> Path:
+        return self.house.state / "studies" / self.hash[:32]
+
+
+class House:
+    """One helper. `start` begins `coterie serve` in a process of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.studies, self.state = folder, folder / "studies", folder / "state"
+        self.studies.mkdir(parents=True)
+        self.address = free_addresses(1)[0]
+        made = coterie("identity", "create", "helper", "--address", self.address, "--folder", folder / "keys")
+        assert made.code == 0, made.err
+        self.process: subprocess.Popen[bytes] | None = None
+        self.casts: list[Cast] = []
+
+    def __enter__(self) -> House:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for cast in self.casts:
+            cast.__exit__()
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+    @property
+    def key(self) -> Path:
+        return self.folder / "keys" / "helper.key"
+
+    def cast(self, name: str, *options: object, seed: int = 4, bring: bool = True) -> StudyCast:
+        """A study with parties of its own, agreed on and brought to the house."""
+        (self.folder / name).mkdir(exist_ok=True)
+        cast = StudyCast(self, name)
+        cast.seed = seed
+        self.casts.append(cast)
+        cast.set(*options)
+        if bring:
+            cast.bring()
+        return cast
+
+    def arguments(self, *more: object) -> list[str]:
+        given = ["serve", "--key", self.key, "--studies", self.studies, "--state", self.state, "--timeout", 30, *more]
+        return [str(word) for word in given]
+
+    def start(self, *more: object) -> None:
+        """`coterie serve`, until it is up. What it says goes to FOLDER/out.txt and err.txt."""
+        site = self.folder / "site"
+        site.mkdir(exist_ok=True)
+        (site / "sitecustomize.py").write_text(QUICK_REPORTS)
+        path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
+        with (self.folder / "out.txt").open("wb") as out, (self.folder / "err.txt").open("wb") as err:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "coterie", *self.arguments(*more)],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                env={**os.environ, "PYTHONPATH": path},
+            )
+        wait_until(lambda: self.process.poll() is not None or "serving at" in self.out(), 120, "serving")  # type: ignore[union-attr]
+        assert self.process.poll() is None, self.said()
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        assert self.process is not None
+        self.process.send_signal(number)
+        return self.process.wait(LIMIT)
+
+    def out(self) -> str:
+        return (self.folder / "out.txt").read_text(encoding="utf-8")
+
+    def said(self) -> str:
+        parts = [self.out(), (self.folder / "err.txt").read_text(encoding="utf-8")]
+        return "\n".join([*parts, *(cast.said() for cast in self.casts)])
+
+    def status(self) -> Status:
+        return ask_status(self.state)
+
+    def study(self, cast: StudyCast) -> Any:
+        """What the status says of a study."""
+        return next(one for one in self.status().studies if one.hash == cast.hash)
+
+    def manifest(self, cast: StudyCast, run: str) -> dict[str, Any]:
+        return msgspec.json.decode((cast.home / "runs" / run / "manifest.json").read_bytes())
