@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.relay.places import RelayCast, make_relay
+from tests.relay.places import RelayCast
 from tests.study.test_namespaces import ip, network
-from tests.study.walk import BRIEF, Cast, coterie, wait_until
+from tests.study.walk import BRIEF, Cast, coterie
 
 pytestmark = pytest.mark.slow
 
@@ -106,61 +106,3 @@ def _relay(host: str, address: str, folder: Path, cast: Cast) -> subprocess.Pope
         host, "-m", "coterie", "relay", "--listen", f"{address}:443", "--key", folder / "relay.key",
         "--study", cast.study_file("alice"),
     )  # fmt: skip
-
-
-def test_a_relay_that_is_killed_in_the_middle_and_many_studies_at_once(tmp_path):
-    """Three studies through one relay, as processes; the relay is killed, everybody is named, all go on."""
-    identity = make_relay(tmp_path)
-    address = next(line.split('"')[1] for line in identity.read_text().splitlines() if line.startswith("address"))
-    folder = tmp_path / "studies"
-    folder.mkdir()
-    casts = [RelayCast(tmp_path / str(i), identity, PARTIES[:2]) for i in range(3)]
-
-    def relay() -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "coterie", "relay", "--listen", address, "--key", str(tmp_path / "relay.key"),
-             "--studies", str(folder)], stdout=subprocess.PIPE,
-        )  # fmt: skip
-        assert process.stdout is not None
-        assert process.stdout.readline()
-        process.stdout.close()
-        return process
-
-    rng = np.random.default_rng(1)
-    for i, cast in enumerate(casts):
-        cast.agree(
-            "--clusters", "4", "--columns", "x,y", "--bounds", "x=-12:12,y=-12:12", "--tol", "0", "--max-iter", "60",
-            "--n-init", "4",
-        )  # fmt: skip
-        for name in cast.parties:
-            x = rng.uniform(-10, 10, (3000, 2))
-            cast.give(name, x=x[:, 0], y=x[:, 1])
-        cast.program = BRIEF
-        (folder / f"{i}.toml").write_bytes(cast.study_file("alice").read_bytes())
-    process = relay()
-    try:
-        for cast in casts:
-            for name in cast.names:
-                cast.start(name, "run", "--wait", 300)
-        wait_until(
-            lambda: all(list(cast.at("alice").glob("*.state/**/*")) for cast in casts), 300, "everybody's being at work"
-        )
-        process.kill()
-        process.wait()
-        process = relay()
-        ended = [cast.finish_all() for cast in casts]
-        for cast, codes in zip(casts, ended, strict=True):
-            assert set(codes.values()) <= {6, 7} or set(codes.values()) == {0}, cast.said()
-        assert any(7 in codes.values() for codes in ended)
-        for cast, codes in zip(casts, ended, strict=True):
-            if 0 not in codes.values():
-                for name in cast.names:
-                    assert "relay" in cast.err(name)
-                    cast.start(name, "run", "--wait", 300)
-        for cast in casts:
-            assert cast.finish_all() == dict.fromkeys(cast.names, 0), cast.said()
-    finally:
-        process.kill()
-        process.wait()
-        for cast in casts:
-            cast.__exit__()

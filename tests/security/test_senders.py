@@ -43,6 +43,8 @@ SENDERS: dict[tuple[str, str], str] = {
     ("study/matching.py:_lay_out_cells", "send"): "who holds which cells; to each owner where its rows stand",
     ("study/handshake.py", "post"): "greetings and the plan: public",
     ("study/handshake.py", "send"): "zeros, to measure a link",
+    ("serving/child.py", "tell"): "tells the process that started it how the study goes",
+    ("serving/reception.py", "sendall"): "sockets, before a channel exists",
     # The wire itself.
     ("transport/metering.py", "send tell post abort inner"): "counts, and keeps to the protocol",
     ("transport/recording.py", "send tell post abort inner"): "remembers, for tests",
