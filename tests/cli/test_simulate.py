@@ -62,6 +62,7 @@ def test_from_file_to_reports(file, tmp_path, capsys):
     assert sorted(p.name for p in out.iterdir()) == written
     assert [p.name for p in out.parent.iterdir()] == ["out"]
     overview = assert_stands_alone((out / "index.html").read_text())
+    assert [one["id"] for one in overview.all("h2")][:3] == ["clusters", "comparison", "roles"]
     links = [a["href"] for a in overview.all("a") if not a["href"].startswith("#")]
     assert links == [f"P{j}/report.html" for j in range(4)]
     for link in links:

@@ -43,8 +43,6 @@ SENDERS: dict[tuple[str, str], str] = {
     ("study/matching.py:_lay_out_cells", "send"): "who holds which cells; to each owner where its rows stand",
     ("study/handshake.py", "post"): "greetings and the plan: public",
     ("study/handshake.py", "send"): "zeros, to measure a link",
-    ("serving/child.py", "tell"): "tells the process that started it how the study goes",
-    ("serving/reception.py", "sendall"): "sockets, before a channel exists",
     # The wire itself.
     ("transport/metering.py", "send tell post abort inner"): "counts, and keeps to the protocol",
     ("transport/recording.py", "send tell post abort inner"): "remembers, for tests",
@@ -54,6 +52,7 @@ SENDERS: dict[tuple[str, str], str] = {
     ("transport/proxies.py", "sendall"): "asks an HTTP proxy for a connection, before a channel exists",
     ("transport/relayed.py", "sendall"): "talks to a relay, before a channel exists",
     ("transport/relayed_listener.py", "sendall"): "tells a relay that it is there",
+    ("serving/reception.py", "sendall"): "sockets, before a channel exists: a hello's answer, or a TLS alert",
     ("transport/links.py", "send"): "sockets of a link that is slowed down, for measurements",
 }
 

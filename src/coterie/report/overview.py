@@ -42,9 +42,10 @@ def write_overview(
     the whole table."""
     parts = {part.anchor: part for part in make_sections(facts, values, labels, "rows of all parties")}
     del parts["traffic"]
+    who = Section("roles", "Who did what", _list_roles(facts, roles))
     write_page(
         path,
-        [Section("roles", "Who did what", _list_roles(facts, roles)), parts.pop("comparison"), *parts.values()],
+        [parts.pop("clusters"), parts.pop("comparison"), who, *parts.values()],
         title=facts.title,
         eyebrow="Coterie simulation",
         lede="Every role ran as a process of its own on one machine, over TLS, on the whole protocol. This page knows "

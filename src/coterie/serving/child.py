@@ -120,22 +120,22 @@ class _Telling(Voice):
     def __init__(self, stream: int) -> None:
         self.stream = stream
 
-    def tell(self, event: str, **fields: Any) -> None:
+    def emit(self, event: str, **fields: Any) -> None:
         with contextlib.suppress(OSError):  # the parent is gone
             os.write(self.stream, msgspec.json.encode({"event": event, **fields}) + b"\n")
 
     def phase(self, text: str) -> None:
-        self.tell("phase", text=text)
+        self.emit("phase", text=text)
 
     def note(self, text: str) -> None:
-        self.tell("note", text=text)
+        self.emit("note", text=text)
 
     def waiting(self, names: list[str]) -> None:
-        self.tell("phase", text=f"waiting for {', '.join(names)}")
+        self.emit("phase", text=f"waiting for {', '.join(names)}")
 
     def iterated(self, start: int, iteration: int, most: int, sent: int) -> None:
         again = f" of start {start + 1}" if start else ""
-        self.tell("phase", text=f"iteration {iteration}{again} of at most {most}", sent=sent)
+        self.emit("phase", text=f"iteration {iteration}{again} of at most {most}", sent=sent)
 
 
 def limit_memory(most: int) -> None:
@@ -162,15 +162,15 @@ def main() -> None:
     try:
         with Home(Path(task.home)).locked():
             where = _work(task, voice)
-        voice.tell("end", code=0, text="done", out=where.name)
+        voice.emit("end", code=0, text="done", out=where.name)
         code = 0
     except CoterieError as error:
         code = error.exit_code
-        voice.tell("end", code=code, text=str(error))
+        voice.emit("end", code=code, text=str(error))
     except Exception as error:  # never a traceback: it may show what a local variable holds
         code = 70
         lacking = isinstance(error, MemoryError) or str(error) == "can't start new thread"
-        voice.tell("end", code=code, text=MEMORY_MESSAGE if lacking else f"internal error ({type(error).__name__})")
+        voice.emit("end", code=code, text=MEMORY_MESSAGE if lacking else f"internal error ({type(error).__name__})")
     os._exit(code)  # threads that still look at a peer are not waited for
 
 
@@ -186,7 +186,7 @@ def _work(task: Task, voice: _Telling) -> Path:
     home.bring_ledger(key, known.roles.dealer)
 
     def door() -> HandedListener:
-        voice.tell("open")
+        voice.emit("open")
         return HandedListener(socket.socket(fileno=task.handle), lambda: os.kill(os.getpid(), signal.SIGTERM))
 
     orders = Orders(
