@@ -15,6 +15,7 @@ import coterie
 SOURCE = Path(coterie.__file__).parent
 ORDER = [
     "errors",
+    "events",
     "typed",
     "terms",
     "ideal",
@@ -44,6 +45,7 @@ ORDER = [
     "surveying",
     "simulation",
     "cli",
+    "taking_part",
 ]
 MODULES = sorted(SOURCE.rglob("*.py"))
 

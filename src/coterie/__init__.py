@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from coterie.estimator import SecureKMeans
     from coterie.surveying import survey
+    from coterie.taking_part import Study
 
-__all__ = ["SecureKMeans", "__version__", "survey"]
+__all__ = ["SecureKMeans", "Study", "__version__", "survey"]
 __version__ = "0.1.0"
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())  # silent until a program asks for its lines
@@ -24,4 +25,8 @@ def __getattr__(name: str) -> Any:
         from coterie.surveying import survey
 
         return survey
+    if name == "Study":
+        from coterie.taking_part import Study
+
+        return Study
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

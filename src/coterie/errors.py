@@ -103,9 +103,17 @@ class PeerUnreachable(TransportError):
 
 
 class PeerLost(TransportError):
-    """A peer was there and is gone, or has gone silent."""
+    """A peer was there and is gone, or has gone silent. `for_good`: it has said that it will not come back."""
 
     exit_code = 7
+    for_good: bool = False
+
+    @classmethod
+    def stopped(cls, message: str, peer: str) -> PeerLost:
+        """The error for a peer that will not come back."""
+        error = cls(message, peer)
+        error.for_good = True
+        return error
 
 
 class AuthenticationError(TransportError):

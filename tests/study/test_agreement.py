@@ -30,7 +30,7 @@ VERTICAL = (
 def agreed(tmp_path_factory):
     """A study that everybody has signed; tests change copies."""
     with Cast(tmp_path_factory.mktemp("agreed")) as cast:
-        cast.agree(*VERTICAL)
+        cast.agree(*VERTICAL, "--reconnect", 60)  # what is not said in the file
         yield cast
 
 

@@ -177,6 +177,8 @@ class Cast:
         others: list[object] = ["--helper", self.identity(self.helper)] if self.helper else []
         for name in self.servers:
             others += ["--server", name if name in self.parties else self.identity(name)]
+        if "--reconnect" not in options:  # whoever is killed is to be named at once
+            options = (*options, "--reconnect", 0)
         return coterie("study", "create", self.folder / "study.toml", *parties, *others, *options)
 
     def agree(self, *options: object) -> Study:
@@ -379,6 +381,10 @@ class Cast:
     def audit(self, name: str) -> list[dict[str, Any]]:
         """The entries of the audit log, verified."""
         return verify_audit(self.at(name, "audit.jsonl")).entries
+
+    def audit_of_runs(self, name: str) -> list[dict[str, Any]]:
+        """The ledger of runs, for the budget."""
+        return list(verify_audit(self.at(name, f"{name}.budget.jsonl")).entries)
 
     def entry(self, name: str, event: str) -> dict[str, Any]:
         """The last entry of this kind."""

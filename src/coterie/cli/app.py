@@ -13,18 +13,18 @@ from coterie.cli import audit, identity, study
 from coterie.cli.console import Console
 from coterie.cli.demo import demo
 from coterie.cli.forecast import forecast
+from coterie.cli.logs import describe_failure
 from coterie.cli.relay import relay
 from coterie.cli.run import predict, preflight, run
 from coterie.cli.serve import serve, status
 from coterie.cli.simulate import simulate
 from coterie.cli.survey import survey
-from coterie.errors import CoterieError
 from coterie.study.dumps import no_core_files
 
 __all__ = ["app", "main"]
 
-#: Beside the codes of `errors`: usage, and what should not have happened.
-USAGE, INTERNAL = 2, 70
+#: Beside the codes of `errors` and of `logs`: the command line makes no sense.
+USAGE = 2
 #: Options of every verb.
 COMMON = ("--quiet", "-q", "--json")
 HELP = """k-means across organisations, with nobody's data leaving home.
@@ -75,12 +75,8 @@ def main(arguments: list[str] | None = None) -> Any:
             console.error(cast(Any, error).format_message(), code)
         else:
             cast(Any, error).show()
-    except CoterieError as error:
-        code = _failed(console, str(error), error.exit_code)
-    except KeyboardInterrupt:
-        code = _failed(console, "interrupted; a run goes on if it is started again, by all of you", 10)
-    except Exception as error:  # never a traceback: it may show what a local variable holds
-        code = _failed(console, f"internal error ({type(error).__name__}); please report what you were doing", INTERNAL)
+    except (Exception, KeyboardInterrupt) as error:
+        code = _failed(console, *describe_failure(error))
     sys.exit(code or 0)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from rich.console import Console as Rich
 
-__all__ = ["Console", "printable"]
+__all__ = ["Console", "json_line", "printable"]
 
 
 class Console:
@@ -44,13 +44,13 @@ class Console:
 
     def error(self, text: str, code: int) -> int:
         """What went wrong, and the exit code that it leads to."""
-        line = _line({"event": "error", "text": text, "code": code}) if self.json else f"coterie: {printable(text)}"
+        line = json_line({"event": "error", "text": text, "code": code}) if self.json else f"coterie: {printable(text)}"
         print(line, file=sys.stderr, flush=True)
         return code
 
     @staticmethod
     def _emit(fields: dict[str, Any]) -> None:
-        print(_line(fields), flush=True)
+        print(json_line(fields), flush=True)
 
 
 def printable(text: str) -> str:
@@ -63,5 +63,6 @@ def _escape(one: str) -> str:
     return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
 
 
-def _line(fields: dict[str, Any]) -> str:
+def json_line(fields: dict[str, Any]) -> str:
+    """One object, on one line that can be shown anywhere."""
     return printable(msgspec.json.encode(fields).decode())

@@ -53,6 +53,7 @@ def explain_study(study: Study, rows: int, iterations: int) -> tuple[str, dict[s
         f"protocol {todo.protocol}; {'exactly' if study.private else 'at most'} {todo.max_iter} iterations; "
         f"{todo.restarts} {'start' if todo.restarts == 1 else 'starts'}{_each(study)} {STARTS[todo.init]} (seed "
         f"{todo.seed}); columns are {SCALES[todo.scale]}{_by_whom(study)}.",
+        _describe_breaks(study.participants.reconnect),
     ]
     for column in study.data.columns:
         held = f", held by {column.holder}" if column.holder else ""
@@ -119,6 +120,15 @@ def _describe_clusters(study: Study) -> str:
     tried = ", ".join(map(str, todo.choices[:-1])) + f" or {todo.choices[-1]}"
     by = {"calinski-harabasz": "the Calinski-Harabasz index", "silhouette": "the mean silhouette"}[todo.choose]
     return f"{tried} clusters, whichever is best by {by},"
+
+
+def _describe_breaks(seconds: int) -> str:
+    if not seconds:
+        return "If a connection breaks, the run stops; started again, by all, it goes on."
+    return (
+        f"If a connection breaks, all meet again within {seconds} s by themselves, and the run goes on from the newest "
+        "checkpoint that all hold, with fresh keys and the data masked anew."
+    )
 
 
 def _each(study: Study) -> str:

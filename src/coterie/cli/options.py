@@ -15,6 +15,7 @@ __all__ = [
     "Encoding",
     "Key",
     "Listen",
+    "LogFile",
     "Out",
     "PassphraseFd",
     "Patience",
@@ -56,6 +57,9 @@ ProxyUrl = Annotated[
     typer.Option(
         "--proxy", help="http://HOST:PORT of an HTTP proxy to dial through; by default HTTPS_PROXY. Empty: none."
     ),
+]
+LogFile = Annotated[
+    Path | None, typer.Option("--log", help="A file to append JSON lines to, for operators: what happened and when.")
 ]
 Wait = Annotated[float, typer.Option("--wait", help="Seconds to wait for the others to start.")]
 Patience = Annotated[

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from coterie.cli.console import Console
+from coterie.cli.logs import logging_to
 from coterie.cli.options import (
     AuditLog,
     Data,
@@ -16,6 +18,7 @@ from coterie.cli.options import (
     Encoding,
     Key,
     Listen,
+    LogFile,
     Out,
     PassphraseFd,
     Patience,
@@ -29,12 +32,14 @@ from coterie.cli.options import (
 )
 from coterie.cli.passphrases import passphrase_for
 from coterie.errors import InputError
+from coterie.events import tell
 
 if TYPE_CHECKING:
     from coterie.study.prepare import Orders
 
 __all__ = ["check_orders", "predict", "preflight", "run"]
 
+logger = logging.getLogger(__name__)
 RESULTS, LABELS = Path("results"), Path("predictions")
 
 
@@ -66,6 +71,7 @@ def run(
     wait: Wait = 3600.0,
     timeout: Patience = 10.0,
     stall: Stall = None,
+    log: LogFile = None,
     restart: Annotated[bool, typer.Option("--restart", help="Start over, whatever checkpoints there are.")] = False,
     state: Annotated[
         Path | None, typer.Option("--state", help="The folder for checkpoints; KEY.state, beside the key, if left out.")
@@ -84,16 +90,15 @@ def run(
     from coterie.study.study_file import load_study
 
     console: Console = context.obj
-    orders = check_orders(
-        Orders(
-            study, key, data, table, query, out, policy, audit, state,
-            listen=listen, proxy=proxy, wait=wait, patience=timeout, restart=restart, stall=stall,
-            csv=CsvFormat(delimiter, decimal, encoding), passphrase=passphrase_for(key, passphrase_fd),
-        )
+    orders = Orders(
+        study, key, data, table, query, out, policy, audit, state,
+        listen=listen, proxy=proxy, wait=wait, patience=timeout, restart=restart, stall=stall,
+        csv=CsvFormat(delimiter, decimal, encoding), passphrase=passphrase_for(key, passphrase_fd),
     )  # fmt: skip
-    agreed = load_study(study)
-    with Progress(console) as voice:
-        where = run_study(orders, voice)
+    with logging_to(log, "run", console):
+        orders, agreed = check_orders(orders), load_study(study)
+        with Progress(console) as voice:
+            where = run_study(orders, voice)
     show_end(console, where, agreed)
 
 
@@ -117,6 +122,7 @@ def predict(
     wait: Wait = 3600.0,
     timeout: Patience = 10.0,
     stall: Stall = None,
+    log: LogFile = None,
 ) -> None:
     """Label new rows: alone where you know the centres, else together with all the others."""
     from coterie.cli.progress import Progress
@@ -125,15 +131,13 @@ def predict(
     from coterie.study.prepare import Orders
 
     console: Console = context.obj
-    orders = check_orders(
-        Orders(
-            study, key, data, table, query, out, policy, audit,
-            model=model, listen=listen, proxy=proxy, wait=wait, patience=timeout, stall=stall,
-            csv=CsvFormat(delimiter, decimal, encoding), passphrase=passphrase_for(key, passphrase_fd),
-        )
+    orders = Orders(
+        study, key, data, table, query, out, policy, audit,
+        model=model, listen=listen, proxy=proxy, wait=wait, patience=timeout, stall=stall,
+        csv=CsvFormat(delimiter, decimal, encoding), passphrase=passphrase_for(key, passphrase_fd),
     )  # fmt: skip
-    with Progress(console) as voice:
-        where = predict_rows(orders, voice)
+    with logging_to(log, "predict", console), Progress(console) as voice:
+        where = predict_rows(check_orders(orders), voice)
     console.say(f"done: labels are in {where}", "done", out=str(where))
 
 
@@ -153,6 +157,7 @@ def preflight(
     proxy: ProxyUrl = None,
     wait: Annotated[float, typer.Option("--wait", help="Seconds to wait for others to come up.")] = 0.0,
     timeout: Patience = 10.0,
+    log: LogFile = None,
 ) -> None:
     """Check key, study, signatures, policy and data and, as far as the others are up, connections. Nothing of the data
     leaves."""
@@ -166,13 +171,16 @@ def preflight(
     def told(finding: Finding) -> None:
         mark = "note" if finding.remark else {True: "ok  ", False: "NO  ", None: "?   "}[finding.fine]
         console.say(f"{mark} {finding.what}: {finding.text}", "check", what=finding.what, fine=finding.fine)
+        text = f"{finding.what}: {finding.text}"
+        tell(logger, logging.INFO, "check", text, what=finding.what, fine=finding.fine, remark=finding.remark)
 
     orders = Orders(
         study, key, data, table, query,
         policy=policy, listen=listen, proxy=proxy, wait=wait, patience=timeout,
         csv=CsvFormat(delimiter, decimal, encoding), passphrase=passphrase_for(key, passphrase_fd),
     )  # fmt: skip
-    found = check(check_orders(orders), told)
+    with logging_to(log, "preflight", console):
+        found = check(check_orders(orders), told)
     unseen = [finding.what for finding in found if finding.fine is None]
     rest = f"; {', '.join(unseen)} could not be checked yet" if unseen else ""
     console.say(f"ready to run{rest}", "ready", unseen=unseen)

@@ -25,7 +25,7 @@ from coterie.cli.parsing import (
 from coterie.cli.passphrases import passphrase_for
 from coterie.cli.people import list_participants, show_participants
 from coterie.errors import InputError
-from coterie.study.agreement import MOST_ROWS, Study, section_hashes, study_hash
+from coterie.study.agreement import MOST_ROWS, RECONNECT, Study, section_hashes, study_hash
 from coterie.study.identity import Identity, load_identity, load_key
 from coterie.study.lifetimes import check_lifetimes, find_endings
 from coterie.study.policy import check_policy, load_policy
@@ -86,6 +86,7 @@ def create(
     resolution: option.Resolution = "",
     sizes: option.Sizes = "secret",
     most_rows: option.MostRows = MOST_ROWS,
+    reconnect: option.Reconnect = RECONNECT,
     name: option.Name = "",
 ) -> None:
     """Write a study file. It needs no editing: everybody signs it as it is."""
@@ -142,6 +143,7 @@ def create(
         resolution=parse_numbers("--resolution", resolution, "STEP"),
         column_weights=parse_numbers("--column-weights", column_weights, "WEIGHT"),
         most_rows=most_rows,
+        reconnect=reconnect,
         least_cluster_size=least_cluster_size,
         contribution=contribution,
         sizes=sizes,
@@ -162,7 +164,17 @@ def create(
 
 #: What says something of a survey, beside what says who takes part.
 OF_SURVEYS = {"columns", "bounds", "survey", "cells", "quantiles", "partition", "holds", "resolution", "most_rows"}
-OF_SURVEYS |= {"least_cluster_size", "contribution", "protocol", "study", "party", "helper", "server", "name"}
+OF_SURVEYS |= {
+    "least_cluster_size",
+    "contribution",
+    "protocol",
+    "study",
+    "party",
+    "helper",
+    "server",
+    "name",
+    "reconnect",
+}
 
 
 def _refuse_options_of_clusters(context: typer.Context) -> None:

@@ -108,6 +108,9 @@ Incomplete = Annotated[
     str, Option("--incomplete", help="If mixed: refuse rows of which nobody holds some cell, or drop them.")
 ]
 IdRule = Annotated[str, Option("--id-rule", help="When ids are the same: case=ignore,spaces=ignore,unicode=NFKC.")]
+Reconnect = Annotated[
+    int, Option("--reconnect", help="Seconds to meet again by itself if a connection breaks in a run; 0 for never.")
+]
 MostRows = Annotated[int, Option("--most-rows", help="The most rows that a party may bring.")]
 
 # What is computed.

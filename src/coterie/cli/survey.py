@@ -8,6 +8,7 @@ from typing import Any
 import typer
 
 from coterie.cli.console import Console
+from coterie.cli.logs import logging_to
 from coterie.cli.options import (
     AuditLog,
     Data,
@@ -16,6 +17,7 @@ from coterie.cli.options import (
     Encoding,
     Key,
     Listen,
+    LogFile,
     Out,
     PassphraseFd,
     Patience,
@@ -55,6 +57,7 @@ def survey(
     wait: Wait = 3600.0,
     timeout: Patience = 10.0,
     stall: Stall = None,
+    log: LogFile = None,
 ) -> None:
     """Look at columns together before a study: missing values, means and quantiles, on a public grid.
 
@@ -67,15 +70,13 @@ def survey(
     from coterie.study.survey import run_survey
 
     console: Console = context.obj
-    orders = check_orders(
-        Orders(
-            study, key, data, table, query, out, policy, audit,
-            listen=listen, proxy=proxy, wait=wait, patience=timeout, stall=stall,
-            csv=CsvFormat(delimiter, decimal, encoding), passphrase=passphrase_for(key, passphrase_fd),
-        )
+    orders = Orders(
+        study, key, data, table, query, out, policy, audit,
+        listen=listen, proxy=proxy, wait=wait, patience=timeout, stall=stall,
+        csv=CsvFormat(delimiter, decimal, encoding), passphrase=passphrase_for(key, passphrase_fd),
     )  # fmt: skip
-    with Progress(console) as voice:
-        where = run_survey(orders, voice)
+    with logging_to(log, "survey", console), Progress(console) as voice:
+        where = run_survey(check_orders(orders), voice)
     suggestion = _suggestion(where / "survey.json")
     if suggestion:
         console.say(f"for coterie study create: {suggestion}", "suggestion", options=suggestion)

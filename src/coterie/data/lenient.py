@@ -10,13 +10,19 @@ from coterie.data.csv_file import UTF8, CsvFormat
 from coterie.data.problems import INFINITE, UNREADABLE, Problem, refuse_problems
 from coterie.data.schema import Rows, Wanted, check_wanted, find_columns
 from coterie.data.sources import open_source
+from coterie.data.tables import Table
 from coterie.errors import CoterieError, DataError
 
 __all__ = ["read_with_gaps"]
 
 
 def read_with_gaps(
-    source: str, columns: Sequence[Wanted], *, table: str | None = None, query: str | None = None, csv: CsvFormat = UTF8
+    source: str | Table,
+    columns: Sequence[Wanted],
+    *,
+    table: str | None = None,
+    query: str | None = None,
+    csv: CsvFormat = UTF8,
 ) -> Rows:
     """Read the wanted columns of numbers as `read_rows` does, with NaN where a value is missing. What is refused is a
     value that is infinite, and words where numbers should be."""

@@ -12,7 +12,17 @@ from coterie.data.quoting import quote_name, quote_text
 from coterie.data.relations import SETTINGS
 from coterie.errors import InputError
 
-__all__ = ["write_labels"]
+__all__ = ["read_labels", "write_labels"]
+
+
+def read_labels(path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """What `write_labels` has written: where the rows stand in the source, from 0, and their labels."""
+    import duckdb
+
+    with duckdb.connect(config=SETTINGS) as connection:
+        scan = f"SELECT row - 1 AS row, label FROM read_parquet({quote_text(str(path))})"
+        found = connection.execute(scan).fetchnumpy()
+    return np.asarray(found["row"], np.int64), np.asarray(found["label"], np.int64)
 
 
 def write_labels(

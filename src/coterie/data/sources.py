@@ -18,6 +18,7 @@ from coterie.data.features import Cells, make_features
 from coterie.data.files import open_csv, open_duckdb_file, open_parquet
 from coterie.data.postgres import open_postgres
 from coterie.data.schema import Field, Rows, Wanted, check_ids, check_wanted, find_columns
+from coterie.data.tables import Table, open_table
 from coterie.errors import CoterieError, DataError, InputError
 
 __all__ = ["open_source", "read_rows"]
@@ -37,7 +38,7 @@ CONVERT = {
 
 
 def read_rows(
-    source: str,
+    source: str | Table,
     columns: Sequence[Wanted],
     id_column: str | None = None,
     *,
@@ -47,10 +48,11 @@ def read_rows(
 ) -> Rows:
     """Read and check the wanted columns, and make features of them; other columns are not looked at.
 
-    `source` is a .csv, .tsv (also .gz) or .parquet file, a DuckDB file (.duckdb, .ddb, .db) with `table` or `query`, or
-    a PostgreSQL URL with `query`. In a query on CSV or Parquet the file is called `data`. Rows keep the order of the
-    source; those with a missing value are left out where their column says so. With `id_column`, text or integers,
-    every row has an id, as text without blanks around it. `csv`: how a CSV file is written.
+    `source` is a .csv, .tsv (also .gz) or .parquet file, a DuckDB file (.duckdb, .ddb, .db) with `table` or `query`,
+    a PostgreSQL URL with `query`, or a data frame. In a query, a CSV or Parquet file or a data frame is called `data`.
+    Rows keep the order of the source; those with a missing value are left out where their column says so. With
+    `id_column`, text or integers, every row has an id, as text without blanks around it. `csv`: how a CSV file is
+    written.
     """
     check_wanted(columns, id_column)
     try:
@@ -88,12 +90,18 @@ class Reader(Protocol):
         """Several rows, each in words; they stand in order."""
 
 
-def open_source(source: str, table: str | None, query: str | None, csv: CsvFormat) -> AbstractContextManager[Reader]:
+def open_source(
+    source: str | Table, table: str | None, query: str | None, csv: CsvFormat
+) -> AbstractContextManager[Reader]:
     """Find out what kind of source this is, and whether `table` and `query` suit it."""
     if query is not None:
         query = query.strip().rstrip("; \t\n")
         if not query:
             raise InputError("the query is empty; leave it out, or write a SELECT")
+    if isinstance(source, Table):
+        if table is not None or csv != UTF8:
+            raise InputError("--table, --delimiter, --decimal and --encoding are for files, not for a data frame")
+        return open_table(source, query)
     lower = source.lower()
     is_csv = lower.endswith(tuple(DELIMITERS))
     if csv != UTF8 and not is_csv:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from coterie.errors import CoterieError, PartyFailed, TransportError
+from coterie.events import tell
 from coterie.randomness import Entropy, SystemEntropy
 from coterie.sharing import Party, join
 from coterie.transport import Channel, World, memory_channels
@@ -33,7 +34,8 @@ def role_at(channel: Channel, entropy: Entropy, lanes: Sequence[Channel] = ()) -
         culprit = channel.rank
         if isinstance(error, TransportError) and error.peer in channel.world.everybody:
             culprit = channel.world.names.index(error.peer)
-        log.warning("%s stops: %s because of %s", name, type(error).__name__, channel.world.names[culprit])
+        peer, kind = channel.world.names[culprit], type(error).__name__
+        tell(log, logging.WARNING, "stops", f"{name} stops: {kind} because of {peer}", peer=peer, error=kind)
         endings = [
             threading.Thread(target=one.abort, args=(culprit, type(error).__name__)) for one in (channel, *lanes)
         ]

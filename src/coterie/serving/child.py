@@ -187,7 +187,8 @@ def _work(task: Task, voice: _Telling) -> Path:
 
     def door() -> HandedListener:
         voice.emit("open")
-        return HandedListener(socket.socket(fileno=task.handle), lambda: os.kill(os.getpid(), signal.SIGTERM))
+        handle = os.dup(task.handle)  # after a break of the network, the door is opened once more
+        return HandedListener(socket.socket(fileno=handle), lambda: os.kill(os.getpid(), signal.SIGTERM))
 
     orders = Orders(
         study,

@@ -18,7 +18,9 @@ from coterie.transport import World
 
 __all__ = [
     "FORMAT",
+    "MOST_RECONNECT",
     "MOST_ROWS",
+    "RECONNECT",
     "SECTIONS",
     "Quality",
     "RowWeights",
@@ -34,6 +36,8 @@ __all__ = [
 FORMAT = 4
 #: The most rows that a party may bring, unless the study says otherwise: others set memory aside on its word.
 MOST_ROWS = 1_000_000
+#: Seconds to meet again after a break, unless the study says otherwise; the most that it may say.
+RECONNECT, MOST_RECONNECT = 60, 86_400
 SECTIONS = {
     "study": "What this is.",
     "clustering": "What is computed.",
@@ -171,13 +175,15 @@ class Disclosures(Section, frozen=True):
 
 class Participants(Section, frozen=True, kw_only=True, omit_defaults=True):
     """`parties` own data. A `helper` deals. `servers`: the names of those who hold shares and compute; all parties, if
-    nobody is named. `server`: the one of them who owns no data, if there is one. What is left out stands in no file and
-    in no hash."""
+    nobody is named. `server`: the one of them who owns no data, if there is one. `reconnect`: for how many seconds, if
+    a connection breaks in the middle of a run, all try to meet again; 0 for never. What is left out stands in no file
+    and in no hash."""
 
     helper: Identity | None = None
     server: Identity | None = None
     parties: list[Identity]
     servers: list[str] = []
+    reconnect: int = RECONNECT
 
     @property
     def without_data(self) -> Identity | None:

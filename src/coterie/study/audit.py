@@ -22,6 +22,7 @@ from typing import Annotated, Any
 import msgspec
 
 from coterie.errors import AuthenticationError, InputError, ProtocolError, StudyError
+from coterie.events import tell
 from coterie.sharing import Disclosure
 from coterie.study.files import canonical
 from coterie.study.identity import Identity, name_of, public_key, sign, signed_by
@@ -76,8 +77,9 @@ class Audit:
             line, head = self._line(number + 1, previous, event, fields)
             self._append(handle, end, lines + line)
             self._head, self._introduced = head, True
-        shown = [f"{name}={fields[name]}" for name in SHOWN if fields.get(name) is not None]
-        log.info("%s", " ".join([event, *shown]))
+        shown = {name: fields[name] for name in SHOWN if fields.get(name) is not None}
+        text = " ".join([event, *(f"{name}={value}" for name, value in shown.items())])
+        tell(log, logging.INFO, "audit", text, entry=event, **shown)
         return head.hash
 
     @property

@@ -25,7 +25,7 @@ from coterie.study.home import AtHome, encode_study, study_stays_inside
 from coterie.study.ids import own_block
 from coterie.study.model import Model, kept_share, load_model
 from coterie.study.prepare import Orders, Ready, prepare, recognise, tell_handled
-from coterie.study.results import check_out, write_manifest, write_own_labels
+from coterie.study.results import check_out, tell_results, write_manifest, write_own_labels
 from coterie.study.session import Session, about, everybody_is_done, summary, take_part
 from coterie.study.survey_terms import refuse_survey
 from coterie.study.voice import Voice
@@ -62,7 +62,7 @@ def predict_rows(orders: Orders, voice: Voice | None = None) -> Path:
         with folder_for(orders.out, replace=False) as folder:
             write_own_labels(folder / "labels.parquet", ready, labels)
             write_manifest(folder, ready, "predict", model.run, last)
-        return orders.out
+        return tell_results(orders.out)
     own = greeting(
         study,
         "predict",
@@ -79,7 +79,7 @@ def predict_rows(orders: Orders, voice: Voice | None = None) -> Path:
         with session.role(session.agreed.task.lanes) as me:
             outcome = _predict(me, session.ready, session.agreed, model)
         _write_labels(orders, session.ready, session, outcome)
-    return orders.out
+    return tell_results(orders.out)
 
 
 def _write_labels(orders: Orders, ready: Ready, session: Session, outcome: Outcome) -> None:

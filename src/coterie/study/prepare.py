@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,7 +14,9 @@ from numpy.typing import NDArray
 from coterie.columns import Column
 from coterie.data import UTF8, CsvFormat, Rows, read_rows, sort_by_id
 from coterie.data.lenient import read_with_gaps
+from coterie.data.tables import Table
 from coterie.errors import DataError, InputError
+from coterie.events import tell
 from coterie.matching import normalise
 from coterie.study.agreement import RowWeights, Study, study_hash
 from coterie.study.identity import Identity, load_key
@@ -31,6 +34,8 @@ from coterie.transport.proxies import DIRECT, Proxies, find_proxies
 from coterie.transport.relayed import ByRelay, RelayAt, ThroughProxy
 
 __all__ = ["Known", "Orders", "Ready", "hello_session", "prepare", "read_data", "recognise", "tell_handled"]
+
+log = logging.getLogger(__name__)
 
 
 def hello_session(study_hash: str) -> bytes:
@@ -50,7 +55,7 @@ class Orders:
 
     study: Path
     key: Path
-    data: str | None = None
+    data: str | Table | None = None
     table: str | None = None
     query: str | None = None
     out: Path = Path("results")
@@ -169,7 +174,10 @@ def recognise(orders: Orders) -> Known:
     verify_signatures(orders.study, study)
     check_lifetimes(study.everybody, study.at_rank(rank).name)
     credentials = Credentials(study.at_rank(rank).certificate, key)
-    return Known(study, study_hash(study), rank, credentials, proxies=find_proxies(orders.proxy))
+    known = Known(study, study_hash(study), rank, credentials, proxies=find_proxies(orders.proxy))
+    about = {"study": study.study.name, "study_hash": known.hash, "participant": known.me.name}
+    tell(log, logging.INFO, "recognised", f"{known.me.name} takes part in {study.study.name}", **about)
+    return known
 
 
 def prepare(orders: Orders, known: Known | None = None) -> Ready:

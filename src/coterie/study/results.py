@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from coterie.clustering import Outcome
 from coterie.data.sinks import write_labels
 from coterie.errors import InputError, ProtocolError
+from coterie.events import tell
 from coterie.report.centers import centers_as_csv
 from coterie.report.facts import Facts, Participant, describe_role, facts_of, versions
 from coterie.runtime.job import Kept
@@ -31,7 +33,9 @@ from coterie.study.prepare import Ready
 from coterie.transport import Lap
 from coterie.typed import from_json
 
-__all__ = ["Spent", "check_out", "write_manifest", "write_own_labels", "write_results"]
+__all__ = ["Spent", "check_out", "tell_results", "write_manifest", "write_own_labels", "write_results"]
+
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -51,6 +55,12 @@ class Spent:
             yield
         finally:
             self.seconds[phase] = time.perf_counter() - began
+
+
+def tell_results(out: Path) -> Path:
+    """Operators want to know that results are there, and where."""
+    tell(log, logging.INFO, "results", f"results are in {out}", out=str(out))
+    return out
 
 
 def check_out(out: Path, hash_: str, purpose: str) -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from coterie import __version__
 from coterie.clustering import Outcome, Point, Watch, fit
 from coterie.errors import InputError, StudyError
+from coterie.events import tell
 from coterie.protocols import FAMILIES
 from coterie.runtime.job import Kept
 from coterie.runtime.memory import peak_bytes
@@ -28,16 +31,31 @@ from coterie.study.handshake import Agreed
 from coterie.study.ids import own_block
 from coterie.study.openings import everybody_has_saved
 from coterie.study.prepare import Orders, Ready, prepare, recognise, tell_handled
-from coterie.study.results import check_out, write_manifest, write_results
+from coterie.study.reconnecting import Attempt, keep_going
+from coterie.study.results import check_out, tell_results, write_manifest, write_results
 from coterie.study.session import Session, everybody_is_done, summary, take_part
 from coterie.study.survey_terms import refuse_survey
 from coterie.study.voice import Voice
 
-__all__ = ["check_budget", "run_study"]
+__all__ = ["Fitted", "check_budget", "fit_in_study", "run_study"]
+
+log = logging.getLogger(__name__)
+
+
+class Fitted(NamedTuple):
+    """Where the results are, and what this participant has learnt."""
+
+    out: Path
+    outcome: Outcome
 
 
 def run_study(orders: Orders, voice: Voice | None = None) -> Path:
     """Take part in a study, to the end; returns where the results are."""
+    return fit_in_study(orders, voice).out
+
+
+def fit_in_study(orders: Orders, voice: Voice | None = None) -> Fitted:
+    """The same, with what was learnt."""
     voice = voice or Voice()
     voice.phase("checking key, study, signatures, policy and data")
     known = recognise(orders)
@@ -49,15 +67,28 @@ def run_study(orders: Orders, voice: Voice | None = None) -> Path:
     tell_handled(ready, voice)
     checkpoints = Checkpoints(orders.state_path(ready.hash), purpose_of(ready))
     check_state(checkpoints.folder)
-    own = own_greeting(ready, checkpoints, orders.restart)
+
+    def attempt_run(attempt: Attempt) -> Fitted:
+        return _attempt(orders, ready, voice, checkpoints, attempt)
+
+    fitted = keep_going(attempt_run, known.study.participants.reconnect, voice)
+    tell_results(fitted.out)
+    return fitted
+
+
+def _attempt(orders: Orders, ready: Ready, voice: Voice, checkpoints: Checkpoints, attempt: Attempt) -> Fitted:
+    """Meet the others, and compute from the newest common checkpoint to the results."""
+    study = ready.study
+    own = own_greeting(ready, checkpoints, orders.restart and not attempt.began)
 
     def goes_on() -> str:
-        return _goes_on(checkpoints.newest(), known.study)
+        return _goes_on(checkpoints.newest(), study)
 
-    with take_part(orders, ready, voice, own, goes_on, checkpoints) as session:
+    with take_part(orders, ready, voice, own, goes_on, checkpoints, attempt) as session:
         ready, agreed, audit, spent = session.ready, session.agreed, session.audit, session.spent
         point = _taken_up(agreed, checkpoints, own.marks, voice)
-        watch = _Progress(session, checkpoints)
+        attempt.began = True
+        watch = _Progress(session, checkpoints, attempt)
         with session.role(session.agreed.task.lanes) as me:
             watch.me = me
             outcome, kept = _fit(me, ready, agreed, watch, point)
@@ -77,7 +108,7 @@ def run_study(orders: Orders, voice: Voice | None = None) -> Path:
             write_manifest(folder, ready, "fit", agreed.run, last)
             everybody_is_done(session.talk, ready, audit)
         _keep_the_end(checkpoints, watch.end)
-    return orders.out
+    return Fitted(orders.out, outcome)
 
 
 def _fit(me: Party, ready: Ready, agreed: Agreed, watch: Watch, point: Point | None) -> tuple[Outcome, Kept]:
@@ -166,7 +197,8 @@ def _after(mark: Mark) -> str:
 class _Progress(Watch):
     """Keeps a checkpoint of every iteration, and one of the end, and says how far the run is."""
 
-    def __init__(self, session: Session, checkpoints: Checkpoints) -> None:
+    def __init__(self, session: Session, checkpoints: Checkpoints, attempt: Attempt) -> None:
+        self.attempt = attempt
         self.session, self.agreed, self.checkpoints = session, session.agreed, checkpoints
         self.me: Party | None = None
         self.end = self.agreed.mark if self.agreed.replayed else None
@@ -176,6 +208,9 @@ class _Progress(Watch):
         self._save(here)
         sent = 0 if self.me is None else self.me.channel.bytes_sent
         self.session.voice.iterated(here.start, here.iteration, self.agreed.task.max_iter, sent)
+        where = f"iteration {here.iteration}{f' of start {here.start + 1}' if here.start else ''}"
+        fields = {"iteration": here.iteration, "start": here.start, "bytes_sent": sent}
+        tell(log, logging.INFO, "iteration", f"{where} is done", **fields)
 
     def finished(self, point: Callable[[], Point]) -> None:
         if not self.agreed.replayed:
@@ -185,6 +220,7 @@ class _Progress(Watch):
 
     def _save(self, point: Point, kept: int = KEPT) -> Mark:
         session = self.agreed.world.session.hex()
+        self.attempt.advanced = True
         return self.checkpoints.save(self.agreed.run, session, self.agreed.epoch, point, self.agreed.terms, kept)
 
 

@@ -6,14 +6,17 @@ from collections.abc import Sequence
 
 from coterie.errors import InputError
 from coterie.report.formats import join_names, spell_number
-from coterie.study.agreement import Participants
+from coterie.study.agreement import RECONNECT, Participants
 from coterie.study.identity import Identity
 
 __all__ = ["find_misfit", "seat_everybody"]
 
 
 def seat_everybody(
-    parties: Sequence[Identity], helper: Identity | None, servers: Sequence[str | Identity]
+    parties: Sequence[Identity],
+    helper: Identity | None,
+    servers: Sequence[str | Identity],
+    reconnect: int = RECONNECT,
 ) -> Participants:
     """The participants of a study. A server is a party's name, or the identity of a party or of one who owns no
     data."""
@@ -25,7 +28,8 @@ def seat_everybody(
             "--server NAME"
         )
     names = [one if isinstance(one, str) else one.name for one in servers]
-    return Participants(helper=helper, server=named[0] if named else None, parties=list(parties), servers=names)
+    server = named[0] if named else None
+    return Participants(helper=helper, server=server, parties=list(parties), servers=names, reconnect=reconnect)
 
 
 def find_misfit(protocol: str, who: Participants) -> str:

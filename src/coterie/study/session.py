@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +14,7 @@ import msgspec
 
 from coterie import __version__
 from coterie.errors import InputError, StudyError, WrongSession
+from coterie.events import tell
 from coterie.matching import MATCHING, PLACING, count_slots
 from coterie.randomness import SystemEntropy
 from coterie.runtime.memory import hold_on
@@ -28,6 +31,7 @@ from coterie.study.matched import Matching
 from coterie.study.matching import check_private, match_rows
 from coterie.study.openings import Openings
 from coterie.study.prepare import Orders, Ready
+from coterie.study.reconnecting import Attempt
 from coterie.study.results import Spent
 from coterie.study.signatures import bring_signed
 from coterie.study.tasks import strictest_least
@@ -49,6 +53,8 @@ __all__ = [
     "summary",
     "take_part",
 ]
+
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -85,25 +91,33 @@ class Session(Attendance):
 
 @contextlib.contextmanager
 def attend(
-    orders: Orders, ready: Ready, voice: Voice, own: Greeting, goes_on: Callable[[], str] = str
+    orders: Orders,
+    ready: Ready,
+    voice: Voice,
+    own: Greeting,
+    goes_on: Callable[[], str] = str,
+    attempt: Attempt | None = None,
 ) -> Iterator[Attendance]:
     """Meet the others and greet them; the work is what stands inside. Whatever happens is said to the others and to the
-    audit log. `goes_on`: where the run would go on if it were started again, for people to read."""
+    audit log. `goes_on`: where the run would go on if it were started again, for people to read. `attempt`: which
+    one it is, of a run that goes on after a break."""
     for ending in ready.endings:
         voice.note(ending)
-    audit = Audit(orders.audit_path, ready.credentials)
-    _log_start(audit, ready, own)
+    audit, attempt = Audit(orders.audit_path, ready.credentials), attempt or Attempt()
+    wait = orders.wait if attempt.wait is None else attempt.wait
+    _log_start(audit, ready, own, reconnecting=attempt.wait is not None)
     with logging_the_end(audit, goes_on):
         budget = Budget(orders.ledger_beside, ready, audit)
         with declining(orders, ready, voice):
             budget.check_own(own)
         own = msgspec.structs.replace(own, head=audit.head)
-        meeting = meeting_of(orders, ready, purpose=own.purpose)
+        meeting = meeting_of(orders, ready, purpose=own.purpose, silence=attempt.wait)
         with hold_on(), raising_signals(), naming_relays(ready), meeting as met, hidden():
             spent = Spent()
             voice.phase("waiting for the others")
             with spent.time("waiting for the others"), same_participants():
-                (talk,) = met.connect([0], timeout=orders.wait, waiting=voice.waiting)
+                (talk,) = met.connect([0], timeout=wait, waiting=_say_who_is_missing(voice))
+            attempt.met = True
             with telling_why(talk, ready, goes_on):
                 with spent.time("agreeing on the run"):
                     greeted = greet_everybody(talk, ready.study, own)
@@ -122,10 +136,11 @@ def take_part(
     own: Greeting,
     goes_on: Callable[[], str] = str,
     checkpoints: Checkpoints | None = None,
+    attempt: Attempt | None = None,
 ) -> Iterator[Session]:
     """Attend, and agree with the others on a fit or a prediction. `checkpoints`: where a fit keeps what rows were
     matched to."""
-    with attend(orders, ready, voice, own, goes_on) as here:
+    with attend(orders, ready, voice, own, goes_on, attempt) as here:
         talk, greeted, spent, matched = here.talk, here.greeted, here.spent, None
         if ready.study.data.matching != "equal":
             voice.phase("matching rows")
@@ -135,6 +150,7 @@ def take_part(
         with spent.time("agreeing on the plan"):
             agreed = agree_on_task(talk, ready.study, own.purpose, greeted, matched)
         log_agreed(here.audit, ready, agreed, agreed.task.layout.n, agreed.task.least)
+        _tell_resumed(agreed)
         yield Session(ready, greeted, talk, here.audit, spent, voice, here.met, here.openings, agreed)
 
 
@@ -161,10 +177,21 @@ def _match(
     return matching
 
 
+def _say_who_is_missing(voice: Voice) -> Callable[[list[str]], None]:
+    """Tell people and operators who is waited for, and since when."""
+    since = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+    def say(names: list[str]) -> None:
+        voice.waiting(names)
+        tell(log, logging.INFO, "waiting", f"waiting for {', '.join(names)} since {since}", peers=names, since=since)
+
+    return say
+
+
 # -- what is written into the log --------------------------------------------------------------------------
 
 
-def _log_start(audit: Audit, ready: Ready, own: Greeting) -> None:
+def _log_start(audit: Audit, ready: Ready, own: Greeting, reconnecting: bool) -> None:
     audit.record(
         "started",
         **about(ready),
@@ -173,6 +200,7 @@ def _log_start(audit: Audit, ready: Ready, own: Greeting) -> None:
         policy_from=ready.policy_called,
         rows=own.rows,
         source=None if ready.rows is None else ready.rows.source,
+        reconnecting=reconnecting,
     )
 
 
@@ -192,6 +220,19 @@ def log_agreed(audit: Audit, ready: Ready, agreed: Greeted, rows: int, least: in
     )
 
 
+def _tell_resumed(agreed: Greeted) -> None:
+    """Operators want to know that a run is not a new one."""
+    if agreed.mark is not None:
+        after = agreed.mark.iteration
+        text = (
+            "the results of a run are opened once more"
+            if agreed.replayed
+            else f"the run goes on after iteration {after}"
+        )
+        fields = {"run": agreed.run, "epoch": agreed.epoch, "iteration": after, "replayed": agreed.replayed}
+        tell(log, logging.INFO, "resumed", text, **fields)
+
+
 @contextlib.contextmanager
 def same_participants() -> Iterator[None]:
     """Before they agree on a session, peers misunderstand each other only if they have different studies."""
@@ -204,8 +245,11 @@ def same_participants() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def meeting_of(orders: Orders, ready: Ready, lanes: int = MOST_LANES, purpose: str = "") -> Iterator[Meeting]:
-    """Listen where the study says, and answer those who belong to it. `purpose`: what they meet for."""
+def meeting_of(
+    orders: Orders, ready: Ready, lanes: int = MOST_LANES, purpose: str = "", silence: float | None = None
+) -> Iterator[Meeting]:
+    """Listen where the study says, and answer those who belong to it. `purpose`: what they meet for; `silence`: see
+    `Meeting`."""
     listener = _listen(orders, ready) if orders.door is None else orders.door()
     made = Meeting(
         ready.world,
@@ -217,6 +261,7 @@ def meeting_of(orders: Orders, ready: Ready, lanes: int = MOST_LANES, purpose: s
         lanes,
         card=lambda: card_of(ready.study),
         progress=orders.stall,
+        silence=silence,
         purpose=purpose,
     )
     try:

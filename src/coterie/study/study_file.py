@@ -12,7 +12,7 @@ import tomli_w
 from coterie import __version__
 from coterie.columns import find_fault
 from coterie.errors import InputError, StudyError
-from coterie.study.agreement import MOST_ROWS, Study, sections_of
+from coterie.study.agreement import MOST_ROWS, RECONNECT, Study, sections_of
 from coterie.study.declared import Declared
 from coterie.study.files import decode_toml, read_text, write_file
 from coterie.study.identity import Identity
@@ -57,14 +57,16 @@ def create_study(
     precedence: Sequence[str] = (),
     incomplete: str = "refuse",
     row_weights: Mapping[str, tuple[float, float]] | None = None,
+    reconnect: int = RECONNECT,
     **options: object,
 ) -> Study:
     """A checked study. Whether a helper or servers are needed follows from the protocol; a server is a party's name, or
     the identity of one who owns no data. `holds`: column name to party name, if vertical; to the names of all who hold
     cells of it, if mixed. `bounds` to `missing` are what is declared of columns, by name (docs/columns.md); one with
     categories is of that kind. `row_weights`: the column that says what rows count for, with its step and the largest
-    weight; `holds` names who holds it, if vertical. `options`: the other fields of [clustering] and [disclosures].
-    `survey`: the other fields of [survey], in the place of `clusters`."""
+    weight; `holds` names who holds it, if vertical. `reconnect`: seconds to meet again after a break. `options`: the
+    other fields of [clustering] and [disclosures]. `survey`: the other fields of [survey], in the place of
+    `clusters`."""
     if partition == "mixed" and matching == "equal":
         matching = "shared"  # who holds which cell is found by matching ids
     weighing = _row_weights(row_weights or {}, holds or {})
@@ -117,7 +119,7 @@ def create_study(
                     "row_weights": weighing,
                 },
                 "disclosures": shown,
-                "participants": msgspec.to_builtins(seat_everybody(parties, helper, servers)),
+                "participants": msgspec.to_builtins(seat_everybody(parties, helper, servers, reconnect)),
             },
             Study,
         )

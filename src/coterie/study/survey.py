@@ -22,7 +22,7 @@ from coterie.study.files import write_file
 from coterie.study.greetings import Greeting, greeting
 from coterie.study.handshake import compare_tasks
 from coterie.study.prepare import Orders, Ready, prepare, recognise
-from coterie.study.results import check_out, write_manifest
+from coterie.study.results import check_out, tell_results, write_manifest
 from coterie.study.session import Attendance, attend, everybody_is_done, log_agreed, summary
 from coterie.study.survey_terms import require_survey
 from coterie.study.tasks import strictest_least
@@ -63,7 +63,7 @@ def run_survey(orders: Orders, voice: Voice | None = None) -> Path:
         here.spent.memory = peak_bytes()
         voice.phase("writing results")
         _write_results(orders.out, here, task, surveyed)
-    return orders.out
+    return tell_results(orders.out)
 
 
 def _greet(ready: Ready) -> Greeting:

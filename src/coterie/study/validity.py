@@ -8,7 +8,7 @@ from collections.abc import Callable
 from coterie.columns import DROP, bounds_of, find_fault
 from coterie.errors import InputError, StudyError
 from coterie.ideal import MOST_CHOICES
-from coterie.study.agreement import FORMAT, RowWeights, Study, StudyColumn
+from coterie.study.agreement import FORMAT, MOST_RECONNECT, RowWeights, Study, StudyColumn
 from coterie.study.identity import check_identity
 from coterie.study.seating import find_misfit
 from coterie.study.statement import state_disclosures
@@ -72,6 +72,10 @@ def _check_options(study: Study, must: Must) -> None:
         must(not told, f"[disclosures] revealed {option} would tell what least_cluster_size keeps back")
     must(len(set(shown.quality)) == len(shown.quality), "[disclosures] quality must name each of its numbers once")
     must(data.most_rows >= 1, "[data] most_rows must be at least 1")
+    must(
+        0 <= study.participants.reconnect <= MOST_RECONNECT,
+        f"[participants] reconnect must be a number of seconds from 0 to {MOST_RECONNECT}",
+    )
     must(todo.restarts >= 1, "[clustering] restarts must be at least 1")
     must(todo.max_iter >= 1, "[clustering] max_iter must be at least 1")
     must(0 <= todo.tol < math.inf, "[clustering] tol must be a number of at least 0")

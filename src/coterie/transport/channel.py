@@ -261,7 +261,7 @@ def trouble(message: Control | None, sender: int, rank: int, world: World, look:
     if isinstance(message, Abort):
         return blamed(message, sender, rank, world, look)
     if isinstance(message, Goodbye):
-        return PeerLost(f"{peer} has finished while this party still waits for it", peer)
+        return PeerLost.stopped(f"{peer} has finished while this party still waits for it", peer)
     return WrongType(f"{peer} sent a {type(message).__name__.lower()} where something else was due", peer)
 
 
@@ -271,20 +271,21 @@ def blamed(message: Abort, sender: int, rank: int, world: World, look: Look) -> 
     teller, tellers = sender, {sender}
     while True:
         name, accused = world.names[teller], message.culprit
+        lost = PeerLost if message.reason == PeerLost.__name__ else PeerLost.stopped  # it lost somebody, or its will
         if accused == rank:
-            return PeerLost(f"{name} stopped and blames this party: {message.reason}", name)
+            return lost(f"{name} stopped and blames this party: {message.reason}", name)
         if accused == teller or accused not in world.peers(rank):
-            return PeerLost(f"{name} stopped: {message.reason}", name)
+            return lost(f"{name} stopped: {message.reason}", name)
         other = world.names[accused]
         try:
             said = look(accused)
         except TransportError:
-            return PeerLost(f"{other} was lost: {name} reports {message.reason}", other)
+            return lost(f"{other} was lost: {name} reports {message.reason}", other)
         if said is None:
-            return PeerLost(f"{name} stopped and blames {other}, who is still connected here ({message.reason})", name)
+            return lost(f"{name} stopped and blames {other}, who is still connected here ({message.reason})", name)
         tellers.add(accused)
         if said.culprit != accused and said.culprit in tellers:
-            return PeerLost(f"{name} and {other} stopped and blame each other ({message.reason})", name)
+            return lost(f"{name} and {other} stopped and blame each other ({message.reason})", name)
         message, teller = said, accused  # the accused has stopped, and says on whose account
 
 

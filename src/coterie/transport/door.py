@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from coterie.errors import AuthenticationError, CoterieError, FrameError, PeerLost, WrongSession
+from coterie.events import tell
 from coterie.transport.certificates import fingerprint
 from coterie.transport.channel import CONTROL_LIMIT, Header, Refusal, letter
 from coterie.transport.hello import DECLINE, ELSEWHERE, HANDSHAKE, PROBE, begin_tls, check_hello, hello, read_hello, say
@@ -153,7 +154,7 @@ class Door:
 
     def _receive(self, plain: socket.socket) -> None:
         try:
-            self._let_in(plain)
+            self._let_in(plain, _find_address(plain))
         finally:
             self._forget()
 
@@ -175,25 +176,28 @@ class Door:
             if handle is not None:
                 handle.close()
 
-    def _let_in(self, plain: socket.socket) -> None:
+    def _let_in(self, plain: socket.socket, where: str) -> None:
         plain.settimeout(HANDSHAKE)
         try:
             sock = begin_tls(self.context, plain, server=True)
         except (OSError, ValueError) as error:
-            log.info("a connection ended in the handshake: %s", type(error).__name__)
+            known = isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError)
+            why = f"the TLS handshake failed ({type(error).__name__})"
+            self._note_refused(where, why, level=logging.WARNING if known else logging.INFO)
             self._see_off()
             return
         sender = None
         try:
             sender = self.ranks.get(fingerprint(sock.getpeercert(binary_form=True) or b""))
             if sender is None:
-                log.warning("a stranger was refused")
+                self._note_refused(where, "its certificate is not one of the study's")
                 raise AuthenticationError("a stranger connected")
-            self._answer(sock, sender)
+            self._answer(sock, sender, where)
         except FrameError as error:  # a peer that cannot be understood: this ends the meeting
             with contextlib.suppress(OSError):
                 say(sock, self.world, self.rank, sender or 0, Refusal(False, str(error)))
             sock.close()
+            self._note_refused(where, f"it cannot be understood ({type(error).__name__})", sender)
             with self.register.changed:
                 if (sender, 0) not in self.register.taken:  # unless that peer is connected already
                     self.register.end(error)
@@ -203,9 +207,15 @@ class Door:
         except (EOFError, OSError, ValueError, CoterieError):  # gone before TLS began, or since
             sock.close()
 
+    def _note_refused(self, where: str, why: str, sender: int | None = None, level: int = logging.WARNING) -> None:
+        """Operators want to know who was turned away."""
+        peer = "a stranger" if sender is None else self.world.names[sender]
+        fields = {} if sender is None else {"peer": peer}
+        tell(log, level, "refused", f"{peer} at {where} was refused: {why}", address=where, why=why, **fields)
+
     # -- peers -------------------------------------------------------------------------------------------
 
-    def _answer(self, sock: ssl.SSLSocket, sender: int) -> None:
+    def _answer(self, sock: ssl.SSLSocket, sender: int, where: str) -> None:
         """Read what an authenticated peer says first, and answer it."""
         header = read_hello(sock, self.world.names[sender])
         here = header.session == self.world.session
@@ -216,6 +226,7 @@ class Door:
         elif not here:
             say(sock, self.world, self.rank, sender, Refusal(True, ELSEWHERE))
             sock.close()
+            self._note_refused(where, "it comes for another study", sender, logging.INFO)
         elif header.lane == DECLINE:
             self._hear_no(sock, sender)
         else:
@@ -239,7 +250,7 @@ class Door:
         with self.register.changed:
             if self.lanes and (sender, 0) not in self.register.taken:
                 why = "its own data or policy does not allow this run"
-                self.register.end(PeerLost(f"{name} declined: {why}; ask there", name))
+                self.register.end(PeerLost.stopped(f"{name} declined: {why}; ask there", name))
 
     def _take(self, sock: ssl.SSLSocket, sender: int, header: Header) -> None:
         """A peer opens a lane."""
@@ -258,3 +269,12 @@ class Door:
             log.debug("%s has let in %s, lane %d", self.world.names[self.rank], self.world.names[sender], header.lane)
             self._forget()
             register.changed.notify_all()
+
+
+def _find_address(plain: socket.socket) -> str:
+    """Where a guest comes from, as people write it."""
+    try:
+        host, port = plain.getpeername()[:2]
+    except (OSError, ValueError):  # it is gone already, or came by no network
+        return "nowhere"
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from coterie.errors import PeerLost, PeerUnreachable
+from coterie.events import tell
 from coterie.transport.certificates import Credentials, fingerprint
 from coterie.transport.channel import Abort, World, trouble
 from coterie.transport.dialler import Dialler
@@ -134,6 +135,7 @@ class Meeting:
     ) -> None:
         register = self.register
         told: list[str] = []
+        absent = [world.names[other] for other in world.peers(self.rank)]
         while True:
             self._take_accepted(wanted, world, deadline)
             try:
@@ -143,6 +145,8 @@ class Meeting:
                 raise self._find_reason(error) from None
             self._look_at_doors(world, deadline)
             missing = register.find_missing(wanted)
+            if any(lane == 0 for _, lane in wanted):
+                absent = self._note_connected(absent, missing)
             if not missing:
                 return
             described = [register.describe(name) for name in missing]
@@ -157,6 +161,13 @@ class Meeting:
                 raise PeerUnreachable(f"{last} did not connect in time{rest}", missing[0])
             if self.door.listener.error is not None:
                 raise self.door.listener.error
+
+    def _note_connected(self, absent: list[str], missing: list[str]) -> list[str]:
+        """Tell operators who has come, of those who were absent; returns who still is."""
+        for name in absent:
+            if name not in missing:
+                tell(log, logging.INFO, "connected", f"{name} is connected", peer=name)
+        return missing
 
     def _take_accepted(self, wanted: list[tuple[int, int]], world: World, deadline: float) -> None:
         """Make inboxes of the connections that have come; if some are missing, wait a moment. Raises what ended the

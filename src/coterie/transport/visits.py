@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 
 from coterie.errors import CoterieError, PeerUnreachable, WrongType
+from coterie.events import tell
 from coterie.transport.certificates import Credentials
 from coterie.transport.channel import CONTROL, CONTROL_LIMIT, Letter, World, decode_control
 from coterie.transport.hello import (
@@ -61,10 +62,10 @@ def decline(world: World, rank: int, credentials: Credentials, peers: Sequence[P
     """Tell every peer that is up that this party will not take part, and not why. Peers that wait for it stop waiting.
 
     Whoever cannot be told is not; all of it takes a few seconds at most."""
-    log.warning("%s declines to take part", world.names[rank])
+    tell(log, logging.WARNING, "declines", f"{world.names[rank]} declines to take part")
     step = min(patience, STEP)
 
-    def tell(other: int) -> None:
+    def inform(other: int) -> None:
         with contextlib.suppress(NotYet, CoterieError, OSError):
             own = context(False, credentials, [peers[other].certificate])
             asked = server_name(world.session)
@@ -72,7 +73,7 @@ def decline(world: World, rank: int, credentials: Credentials, peers: Sequence[P
                 greet(sock, world, DECLINE, rank, other, peers[other])
 
     threads = [
-        threading.Thread(target=tell, args=(other,), name=f"coterie-decline-{other}", daemon=True)
+        threading.Thread(target=inform, args=(other,), name=f"coterie-decline-{other}", daemon=True)
         for other in world.peers(rank)
     ]
     for thread in threads:
