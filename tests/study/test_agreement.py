@@ -102,23 +102,23 @@ def test_the_statement_says_what_the_options_amount_to(agreed):
         (("--bounds", "x=0:1,y=a:b"), "--bounds: y=a:b is not y=LOW:HIGH"),
         (("--bounds", "x=0:1,y"), "--bounds: 'y' is not NAME=VALUE"),
         (("--bounds", "x=0:1,y=0:1,y=0:1"), "--bounds names 'y' twice"),
-        (("--partition", "diagonal"), "clustering.partition"),
+        (("--partition", "diagonal"), "--partition: 'diagonal' is none of horizontal, mixed, vertical"),
         (("--partition", "mixed"), "a mixed study needs an id column"),
         (("--holds", "alice=x"), "only in a vertical study columns have holders"),
         (("--holds", "alice=z"), "--holds names column 'z', which is not among --columns"),
-        (("--counts", "some"), "disclosures.counts"),
+        (("--counts", "some"), "--counts: 'some' is none of revealed, secret"),
         (("--labels", "revealed"), "revealed labels need a vertical study"),
-        (("--labels", "public"), "disclosures.labels"),
-        (("--centers", "hidden"), "disclosures.centers"),
+        (("--labels", "public"), "--labels: 'public' is none of private, revealed"),
+        (("--centers", "hidden"), "--centers: 'hidden' is none of revealed, shared"),
         (("--protocol", "magic"), "protocol must be one of onetime, securenn"),
         (("--seed", -1), "seed must lie between"),
         (("--seed", 1 << 32), "seed must lie between"),
-        (("--n-init", 0), "restarts must be at least 1"),
-        (("--max-iter", 0), "max_iter must be at least 1"),
+        (("--n-init", 0), "--n-init must be at least 1"),
+        (("--max-iter", 0), "--max-iter must be at least 1"),
         (("--tol", -1), "tol must be"),
         (("--tol", "nan"), "tol must be"),
         (("--tol", "inf"), "tol must be"),
-        (("--scale", "unit"), "clustering.scale"),
+        (("--scale", "unit"), "--scale: 'unit' is none of bounds, none, standard"),
         (("--id", "x"), "the id column 'x' cannot be clustered by"),
     ],
 )
@@ -272,7 +272,7 @@ def test_every_section_and_field_must_be_there_or_be_as_it_was(signed):
     document, hashes = tomllib.loads(signed.read_text()), section_hashes(load_study(signed))
     for section in SECTIONS:
         signed.write_text(tomli_w.dumps({name: value for name, value in document.items() if name != section}))
-        with pytest.raises(StudyError, match=f"missing required field `{section}`"):
+        with pytest.raises(StudyError, match=f"{section} is missing"):
             load_study(signed)
         for name in document[section]:
             less = {key: value for key, value in document[section].items() if key != name}
@@ -307,17 +307,17 @@ def test_unknown_fields_are_refused_everywhere(signed):
               ("participants", "helper"), ("participants", "parties", 1)]  # fmt: skip
     for path in tables:
         signed.write_text(tomli_w.dumps(changed_at(document, (*path, "extra"), "yes")))
-        with pytest.raises(StudyError, match="unknown field `extra`"):
+        with pytest.raises(StudyError, match="extra is not known here"):
             load_study(signed)
 
 
 def test_what_is_no_study(tmp_path):
     path = tmp_path / "study.toml"
     for content, fault in (
-        (b"", "missing required field"),
+        (b"", "is not a study file: [a-z]+ is missing"),
         (b"= =", "is not a study file"),
         (b"\xff\xfe", "is not a text file"),
-        (b"study = 1", "Expected `object`"),
+        (b"study = 1", r"\[study\]: expected a section with keys, found a whole number"),
     ):
         path.write_bytes(content)
         with pytest.raises(StudyError, match=fault):
@@ -366,7 +366,7 @@ def test_every_value_of_a_signature_is_protected(signed):
         with pytest.raises(StudyError, match="the signature is not valid; alice must sign again"):
             verify_signatures(signed, study)
     path.write_text('extra = "yes"\n' + text)
-    with pytest.raises(StudyError, match="unknown field `extra`"):
+    with pytest.raises(StudyError, match="extra is not known here"):
         verify_signatures(signed, study)
     path.write_text("nothing")
     with pytest.raises(StudyError, match="is not a signature"):

@@ -333,9 +333,9 @@ def test_a_model_of_a_number_that_was_not_tried(cast, facts):
         (("--clusters", "2:"), "--clusters '2:'"),
         (("--clusters", "2:3:4"), "--clusters '2:3:4'"),
         (("--clusters", "some"), "--clusters 'some'"),
-        (("--clusters", 0), "[clustering] clusters must be at least 1"),
-        ((*SEVERAL, "--choose", "elbow"), "clustering.choose"),
-        ((*SEVERAL, "--measures", "open"), "disclosures.measures"),
+        (("--clusters", 0), "--clusters must be at least 1"),
+        ((*SEVERAL, "--choose", "elbow"), "--choose: 'elbow' is none of"),
+        ((*SEVERAL, "--measures", "open"), "--measures: 'open' is none of"),
     ],
 )
 def test_what_cannot_be_agreed_on(cast, options, named):

@@ -172,7 +172,7 @@ def test_rounded_categories(tmp_path, no_pictures):
         (("--distance", "age=1.5"), "column 'age': a distance is for categories"),
         (("--transform", "age=log"), "column 'age': a logarithm needs a lower bound above 0"),
         (("--transform", "age=sqrt"), "transform"),
-        (("--kinds", "admitted=time,smoker=boolean"), "Invalid enum value 'time'"),
+        (("--kinds", "admitted=time,smoker=boolean"), "--kinds: 'time' is none of boolean, category, date, number"),
         (("--kinds", "smoker=boolean"), "column 'admitted': the bounds must be numbers"),
         (("--missing", "age=many"), "--missing: age=many is not age=drop or age=NUMBER"),
         (("--missing", "age=130"), "column 'age': what a missing value counts as must lie within the bounds"),

@@ -344,10 +344,10 @@ def test_what_a_new_study_says(cast):
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        (("--scale", "unit"), "clustering.scale"),
-        (("--scales", "hidden"), "disclosures.scales"),
-        (("--quality", "entropy"), "disclosures.quality"),
-        (("--quality", "inertia,inertia"), "[disclosures] quality must name each of its numbers once"),
+        (("--scale", "unit"), "--scale: 'unit' is none of"),
+        (("--scales", "hidden"), "--scales: 'hidden' is none of"),
+        (("--quality", "entropy"), "--quality: 'entropy' is none of"),
+        (("--quality", "inertia,inertia"), "--quality must name each of its numbers once"),
         (("--column-weights", "age"), "--column-weights: 'age' is not NAME=VALUE"),
         (("--column-weights", "age=much"), "--column-weights: age=much is not age=WEIGHT"),
         (("--column-weights", "age=0"), "column_weights: the weight of column 'age' must be a number above 0"),

@@ -329,7 +329,7 @@ def test_results_are_not_mistaken_for_each_other(cast):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--cells", 1), "[survey] cells must be between 2 and 1024"),
+        (("--cells", 1), "--cells must be between 2 and 1024"),
         (("--cells", 5000), "cells"),
         (("--quantiles", "0,50"), "no quantile"),
         (("--quantiles", "50,25"), "in order"),

@@ -216,8 +216,8 @@ class Budget:
             raise StudyError(f"{path} is not the ledger of {self.ready.me.name}: it is signed by somebody else, too")
         try:
             found = [convert(entry, Counted) for entry in log.entries if entry.get("event") == "counted"]
-        except msgspec.ValidationError as error:
-            raise StudyError(f"{path} is not a ledger of runs: {error}") from None
+        except msgspec.ValidationError:
+            raise StudyError(f"{path} is not a ledger of runs: an entry lacks something") from None
         return [one for one in found if one.study_hash == self.ready.hash]
 
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from coterie.errors import CoterieError, InputError, StudyError
+from coterie.study.wording import describe_fault, in_toml, other_file
 from coterie.typed import convert
 
 __all__ = ["check_name", "decode_toml", "read_text", "sync_folder", "write_file"]
@@ -37,11 +38,24 @@ def read_text(path: Path, what: str, error: type[CoterieError] = StudyError) -> 
 
 
 def decode_toml(text: str, kind: type[T], path: Path, what: str, error: type[CoterieError] = StudyError) -> T:
-    """A typed value from TOML; what is wrong is said with the place where it stands."""
+    """A typed value from TOML; what is wrong is said with the section and key where it stands."""
     try:
         return convert(tomllib.loads(text), kind)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError, RecursionError) as problem:
-        raise error(f"{path} is not {what}: {problem}") from None
+    except (tomllib.TOMLDecodeError, RecursionError, msgspec.ValidationError) as problem:
+        fault = _describe(problem, kind)
+    other = other_file(text)
+    if other and not set(other.split()) & set(what.split()) - {"a", "file"}:
+        raise error(f"{path} is {other}, not {what}")
+    raise error(f"{path} is not {what}: {fault}")
+
+
+def _describe(problem: Exception, kind: type[Any]) -> str:
+    """Never a part of the file itself: it may be a private key."""
+    if isinstance(problem, msgspec.ValidationError):
+        place, fault, whole = describe_fault(problem, kind)
+        return ": ".join(filter(None, [in_toml(place, whole), fault]))
+    where = re.search(r"\(at ([a-z0-9, ]*)\)", str(problem))
+    return f"it cannot be read as TOML{f', at {where[1]}' if where else ''}"
 
 
 def write_file(path: Path, content: bytes, mode: int = 0o644, replace: bool = True) -> None:

@@ -44,6 +44,10 @@ MOST_YEARS = 30
 ADDRESS = re.compile(r"(?:([A-Za-z0-9._-]{1,253})|\[([0-9A-Fa-f:.]{2,45}(?:%[A-Za-z0-9._-]{1,40})?)\]):([0-9]{1,5})")
 
 
+#: How the file is called that is sent to others.
+IDENTITY = ".identity.toml"
+
+
 class Via(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A relay, by way of which a participant is reached: its name and the certificate that it must show."""
 
@@ -109,7 +113,7 @@ def create_identity(
     key = made.key if passphrase is None else protect(made.key, passphrase)
     via = None if relay is None else Via(relay.name, relay.fingerprint, relay.certificate)
     identity = Identity(name, address, fingerprint(made.certificate), made.certificate, via)
-    card = folder / f"{name}.identity.toml"
+    card = folder / f"{name}{IDENTITY}"
     if card.exists():
         raise InputError(f"{card} is there already; move it away or choose another name")
     write_file(folder / f"{name}.key", key.encode(), mode=0o600, replace=False)
@@ -119,6 +123,8 @@ def create_identity(
 
 
 def load_identity(path: Path) -> Identity:
+    if path.suffix == ".key":
+        raise StudyError(f"{path} is the private key, which stays with you; give {path.stem}{IDENTITY}")
     identity = decode_toml(read_text(path, "the identity file"), Identity, path, "an identity file")
     check_identity(identity, str(path))
     return identity
@@ -182,6 +188,8 @@ def change_passphrase(path: Path, passphrase: Passphrase, new: bytes | None) -> 
 
 
 def _read_key(path: Path) -> str:
+    if path.name.endswith(IDENTITY):
+        raise StudyError(f"{path} is the public identity; give {path.name.removesuffix(IDENTITY)}.key, the private key")
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
     except OSError as error:

@@ -20,6 +20,7 @@ from coterie.study.seating import seat_everybody
 from coterie.study.statement import state_disclosures
 from coterie.study.survey_terms import SAID_OF_SURVEYS
 from coterie.study.validity import check_study
+from coterie.study.wording import describe_fault, in_options, name_option
 from coterie.typed import convert
 
 __all__ = ["create_study", "load_study", "write_study"]
@@ -124,17 +125,18 @@ def create_study(
             Study,
         )
     except msgspec.ValidationError as error:
-        raise InputError(f"the study cannot be made: {error}") from None
+        place, fault, _ = describe_fault(error, Study)
+        raise InputError(f"{name_option(place) or 'the study cannot be made'}: {fault}") from None
     for column in made.data.columns:  # the statement names what columns become
         if fault := find_fault(column):
-            raise InputError(f"the study: [data] column {column.name!r}: {fault}")
+            raise InputError(f"column {column.name!r}: {fault}")
     made = msgspec.structs.replace(
         made, disclosures=msgspec.structs.replace(made.disclosures, statement=state_disclosures(made))
     )
     try:
         check_study(made, "the study")
     except StudyError as error:
-        raise InputError(str(error)) from None
+        raise InputError(in_options(str(error).removeprefix("the study: "))) from None
     return made
 
 
