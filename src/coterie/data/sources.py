@@ -27,7 +27,7 @@ DUCKDB_FILES = (".duckdb", ".ddb", ".db")
 POSTGRES_URLS = ("postgresql://", "postgres://")
 #: Kinds of files that are not read, and how to make one that is.
 CONVERT = {
-    (".toml", ".key", ".json", ".jsonl"): "this is a file of Coterie's own, not data; name the table with your rows",
+    (".toml", ".key"): "this is a file of Coterie's own, not data; name the table with your rows",
     (".xlsx", ".xls", ".ods"): "a workbook has cells of many kinds, and is not read; save the sheet as CSV UTF-8 (Save "
     "as, CSV UTF-8), with the names of the columns in the first line",
     (".sas7bdat", ".xpt"): "SAS files are not read; write Parquet from it: pandas.read_sas(FILE).to_parquet(FILE)",
