@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 from hypothesis import settings
@@ -11,6 +12,10 @@ from hypothesis import settings
 for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, handler)
+
+# Tests talk to this machine alone, whatever proxy it has for others.
+for variable in ("https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY"):
+    os.environ.pop(variable, None)
 
 # The same cases in every run, however busy the machine is.
 settings.register_profile("steady", deadline=None, derandomize=True, database=None)

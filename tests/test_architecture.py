@@ -33,6 +33,7 @@ ORDER = [
     "data",
     "report",
     "study",
+    "relay",
     "serving",
     "row_weights",
     "encoded",

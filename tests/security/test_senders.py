@@ -50,6 +50,9 @@ SENDERS: dict[tuple[str, str], str] = {
     ("transport/tls.py", "send"): "a socket",
     ("transport/door.py", "sendall"): "sockets, before a channel exists",
     ("transport/hello.py", "sendall"): "sockets, before a channel exists",
+    ("transport/proxies.py", "sendall"): "asks an HTTP proxy for a connection, before a channel exists",
+    ("transport/relayed.py", "sendall"): "talks to a relay, before a channel exists",
+    ("transport/relayed_listener.py", "sendall"): "tells a relay that it is there",
     ("serving/reception.py", "sendall"): "sockets, before a channel exists: a hello's answer, or a TLS alert",
     ("transport/links.py", "send"): "sockets of a link that is slowed down, for measurements",
 }

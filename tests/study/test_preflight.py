@@ -115,7 +115,9 @@ def test_others_who_are_up(agreed):
         found, error = looked(agreed)
     assert error is None
     assert found["bob"].fine
-    assert found["bob"].text == "is up, with the pinned certificate, the same version and the same study"
+    assert (
+        found["bob"].text == "is up, with the pinned certificate, the same version and the same study, reached directly"
+    )
     assert found["helper"].fine is None
     with up(agreed, "bob", "helper"):
         said = coterie(*agreed.arguments("alice", "preflight"))

@@ -14,6 +14,7 @@ from coterie.cli.console import Console
 from coterie.cli.demo import demo
 from coterie.cli.forecast import forecast
 from coterie.cli.logs import describe_failure
+from coterie.cli.relay import relay
 from coterie.cli.run import predict, preflight, run
 from coterie.cli.serve import serve, status
 from coterie.cli.simulate import simulate
@@ -32,6 +33,7 @@ HELP = """k-means across organisations, with nobody's data leaving home.
 Try it on this machine     demo, simulate, forecast
 Agree with the others      identity, study
 Run together               survey, preflight, run, predict
+Carry connections          relay
 Be a helper                serve, status
 Look back                  audit
 
@@ -98,6 +100,7 @@ app.command("survey", short_help="Look at columns together before a study: missi
 app.command("preflight", short_help="Check everything that can be checked before a run.")(preflight)
 app.command("run", short_help="Take part in a study, in whatever role.")(run)
 app.command("predict", short_help="Label new rows with a study's model.")(predict)
+app.command("relay", short_help="Join the connections of participants who can only dial out.")(relay)
 app.command("serve", short_help="Be the helper of many studies, and stay up.")(serve)
 app.command("status", short_help="Say what a `coterie serve` on this machine does.")(status)
 app.add_typer(audit.app, name="audit", short_help="Verify the log of what happened here.")

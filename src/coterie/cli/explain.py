@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from coterie.cli.people import list_participants, show_participants
+from coterie.cli.people import explain_relays, list_participants, show_participants
 from coterie.cli.promised import bullets, list_promises
 from coterie.clustering import Layout
 from coterie.errors import InputError
@@ -45,6 +45,7 @@ def explain_study(study: Study, rows: int, iterations: int) -> tuple[str, dict[s
         "",
         "WHO TAKES PART",
         *show_participants(study),
+        *explain_relays(study),
         "",
         "WHAT IS COMPUTED",
         f"k-means with {_describe_clusters(study)} over {len(study.data.columns)} columns of "

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from coterie.cli.people import list_participants, show_participants
+from coterie.cli.people import explain_relays, list_participants, show_participants
 from coterie.cli.promised import bullets, list_promises
 from coterie.columns import bounds_of
 from coterie.errors import InputError
@@ -32,6 +32,7 @@ def explain_survey(study: Study, rows: int) -> tuple[str, dict[str, Any]]:
         "",
         "WHO TAKES PART",
         *show_participants(study),
+        *explain_relays(study),
         "",
         "WHAT IS COMPUTED",
         f"A survey of {len(study.data.columns)} columns of {join_names(roles.owners)}, "

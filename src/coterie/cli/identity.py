@@ -25,7 +25,11 @@ app = typer.Typer(
 def create(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="What the others call you: letters, digits, '-' and '_'.")],
-    address: Annotated[str, typer.Option("--address", help="HOST:PORT where the others reach you.")],
+    address: Annotated[str | None, typer.Option("--address", help="HOST:PORT where the others reach you.")] = None,
+    via: Annotated[
+        Path | None,
+        typer.Option("--via", help="A relay's identity file, if you only dial out; in place of --address."),
+    ] = None,
     folder: Annotated[Path, typer.Option("--folder", help="Where to write the two files.")] = Path(),
     passphrase: Annotated[
         bool, typer.Option("--passphrase", help="Ask for a passphrase that protects the key.")
@@ -35,12 +39,15 @@ def create(
 ) -> None:
     """Write NAME.key, which you keep, and NAME.identity.toml, which you send to whoever writes the study."""
     console: Console = context.obj
+    if (address is None) == (via is None):
+        raise InputError("say where the others reach you: --address HOST:PORT, or --via RELAY.identity.toml")
+    relay = None if via is None else load_identity(via)
     given = None
     if passphrase_fd is not None:
         given = read_passphrase(passphrase_fd)
     elif passphrase:
         given = ask_new_passphrase(folder / f"{name}.key")
-    made = create_identity(name, address, folder, years=years, passphrase=given)
+    made = create_identity(name, address or "", folder, years=years, passphrase=given, relay=relay)
     guarded = "" if given is None else " Its passphrase is kept nowhere: without it the key is lost."
     ends = f"{lifetime(made.certificate)[1]:%Y-%m-%d}"
     console.say(
@@ -64,7 +71,7 @@ def show(context: typer.Context, identity: Annotated[Path, typer.Argument(help="
     one = load_identity(identity)
     ends = f"{lifetime(one.certificate)[1]:%Y-%m-%d}"
     console.say(
-        f"{one.name} at {one.address}\nfingerprint {one.fingerprint}\nvalid until {ends}",
+        f"{one.name} at {one.way}\nfingerprint {one.fingerprint}\nvalid until {ends}",
         "identity",
         name=one.name,
         address=one.address,

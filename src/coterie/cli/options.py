@@ -20,6 +20,7 @@ __all__ = [
     "PassphraseFd",
     "Patience",
     "PolicyFile",
+    "ProxyUrl",
     "Query",
     "Stall",
     "StudyFile",
@@ -51,6 +52,12 @@ Out = Annotated[Path, typer.Option("--out", "-o", help="The folder for the resul
 PolicyFile = Annotated[Path | None, typer.Option("--policy", help="Your policy; policy.toml beside the key.")]
 AuditLog = Annotated[Path | None, typer.Option("--audit", help="Your audit log; audit.jsonl beside the key.")]
 Listen = Annotated[str | None, typer.Option("--listen", help="HOST:PORT to listen at, if not the study's address.")]
+ProxyUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--proxy", help="http://HOST:PORT of an HTTP proxy to dial through; by default HTTPS_PROXY. Empty: none."
+    ),
+]
 LogFile = Annotated[
     Path | None, typer.Option("--log", help="A file to append JSON lines to, for operators: what happened and when.")
 ]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from coterie.report.facts import describe_role
+from coterie.report.formats import join_names
 from coterie.study.agreement import Study
 
-__all__ = ["list_participants", "show_participants"]
+__all__ = ["explain_relays", "list_participants", "show_participants"]
 
 
 def list_participants(study: Study) -> list[dict[str, Any]]:
@@ -18,6 +19,7 @@ def list_participants(study: Study) -> list[dict[str, Any]]:
             "role": describe_role(study.roles, one.name),
             "address": one.address,
             "fingerprint": one.fingerprint,
+            **({} if one.via is None else {"relay": one.via.name, "relay_fingerprint": one.via.fingerprint}),
         }
         for one in study.everybody
     ]
@@ -26,6 +28,35 @@ def list_participants(study: Study) -> list[dict[str, Any]]:
 def show_participants(study: Study) -> list[str]:
     """Lines for people. A name proves nothing: the fingerprint is what to compare, by telephone or in person."""
     return [
-        f"  - {one['name']} ({one['role']}) at {one['address']}, fingerprint {one['fingerprint']}"
+        f"  - {one['name']} ({one['role']}) at {one['address']}{_by_way_of(one)}, fingerprint {one['fingerprint']}"
         for one in list_participants(study)
+    ]
+
+
+def _by_way_of(one: dict[str, Any]) -> str:
+    return f", by way of the relay {one['relay']}" if "relay" in one else ""
+
+
+def explain_relays(study: Study) -> list[str]:
+    """A section on relays, if some participant is reached by way of one: what a relay sees."""
+    led: dict[tuple[str, str, str], list[str]] = {}
+    for one in study.everybody:
+        if one.via is not None:
+            led.setdefault((one.via.name, one.address, one.via.fingerprint), []).append(one.name)
+    if not led:
+        return []
+    lines = ["", "WHO CARRIES CONNECTIONS"]
+    for (name, address, fingerprint), names in led.items():
+        verb = "is" if len(names) == 1 else "are"
+        lines.append(
+            f"  - {join_names(names)} {verb} reached by way of the relay {name} at {address}, fingerprint "
+            f"{fingerprint}."
+        )
+    return [
+        *lines,
+        "  - A relay sees who takes part in this study, from which network addresses, when, and how many bytes they "
+        "send each other. What passes is TLS between the participants, to which it holds no key: it can delay or "
+        "cut, and nothing else.",
+        "  - If the helper runs a relay, it sees sizes and times of what the parties send each other, too, and none of "
+        "the contents: no more of the data than the relay of somebody else.",
     ]

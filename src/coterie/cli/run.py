@@ -23,6 +23,7 @@ from coterie.cli.options import (
     PassphraseFd,
     Patience,
     PolicyFile,
+    ProxyUrl,
     Query,
     Stall,
     StudyFile,
@@ -66,6 +67,7 @@ def run(
     policy: PolicyFile = None,
     audit: AuditLog = None,
     listen: Listen = None,
+    proxy: ProxyUrl = None,
     wait: Wait = 3600.0,
     timeout: Patience = 10.0,
     stall: Stall = None,
@@ -90,7 +92,7 @@ def run(
     console: Console = context.obj
     orders = Orders(
         study, key, data, table, query, out, policy, audit, state,
-        listen=listen, wait=wait, patience=timeout, restart=restart, stall=stall,
+        listen=listen, proxy=proxy, wait=wait, patience=timeout, restart=restart, stall=stall,
         csv=CsvFormat(delimiter, decimal, encoding), passphrase=passphrase_for(key, passphrase_fd),
     )  # fmt: skip
     with logging_to(log, "run", console):
@@ -116,6 +118,7 @@ def predict(
     policy: PolicyFile = None,
     audit: AuditLog = None,
     listen: Listen = None,
+    proxy: ProxyUrl = None,
     wait: Wait = 3600.0,
     timeout: Patience = 10.0,
     stall: Stall = None,
@@ -130,7 +133,7 @@ def predict(
     console: Console = context.obj
     orders = Orders(
         study, key, data, table, query, out, policy, audit,
-        model=model, listen=listen, wait=wait, patience=timeout, stall=stall,
+        model=model, listen=listen, proxy=proxy, wait=wait, patience=timeout, stall=stall,
         csv=CsvFormat(delimiter, decimal, encoding), passphrase=passphrase_for(key, passphrase_fd),
     )  # fmt: skip
     with logging_to(log, "predict", console), Progress(console) as voice:
@@ -151,6 +154,7 @@ def preflight(
     encoding: Encoding = "utf-8",
     policy: PolicyFile = None,
     listen: Listen = None,
+    proxy: ProxyUrl = None,
     wait: Annotated[float, typer.Option("--wait", help="Seconds to wait for others to come up.")] = 0.0,
     timeout: Patience = 10.0,
     log: LogFile = None,
@@ -172,8 +176,8 @@ def preflight(
 
     orders = Orders(
         study, key, data, table, query,
-        policy=policy, listen=listen, wait=wait, patience=timeout, csv=CsvFormat(delimiter, decimal, encoding),
-        passphrase=passphrase_for(key, passphrase_fd),
+        policy=policy, listen=listen, proxy=proxy, wait=wait, patience=timeout,
+        csv=CsvFormat(delimiter, decimal, encoding), passphrase=passphrase_for(key, passphrase_fd),
     )  # fmt: skip
     with logging_to(log, "preflight", console):
         found = check(check_orders(orders), told)

@@ -22,6 +22,7 @@ from coterie.cli.options import (
     PassphraseFd,
     Patience,
     PolicyFile,
+    ProxyUrl,
     Query,
     Stall,
     StudyFile,
@@ -52,6 +53,7 @@ def survey(
     policy: PolicyFile = None,
     audit: AuditLog = None,
     listen: Listen = None,
+    proxy: ProxyUrl = None,
     wait: Wait = 3600.0,
     timeout: Patience = 10.0,
     stall: Stall = None,
@@ -70,8 +72,8 @@ def survey(
     console: Console = context.obj
     orders = Orders(
         study, key, data, table, query, out, policy, audit,
-        listen=listen, wait=wait, patience=timeout, stall=stall, csv=CsvFormat(delimiter, decimal, encoding),
-        passphrase=passphrase_for(key, passphrase_fd),
+        listen=listen, proxy=proxy, wait=wait, patience=timeout, stall=stall,
+        csv=CsvFormat(delimiter, decimal, encoding), passphrase=passphrase_for(key, passphrase_fd),
     )  # fmt: skip
     with logging_to(log, "survey", console), Progress(console) as voice:
         where = run_survey(check_orders(orders), voice)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 
 from coterie.errors import (
+    AuthenticationError,
     CoterieError,
     DataError,
     InputError,
@@ -27,7 +28,15 @@ from coterie.study.withdrawals import Withdrawn
 from coterie.transport import Channel
 from coterie.transport.visits import decline
 
-__all__ = ["declining", "hidden", "logging_the_end", "raising_signals", "tell_withdrawal", "telling_why"]
+__all__ = [
+    "declining",
+    "hidden",
+    "logging_the_end",
+    "naming_relays",
+    "raising_signals",
+    "tell_withdrawal",
+    "telling_why",
+]
 
 
 @contextlib.contextmanager
@@ -63,6 +72,19 @@ def telling_why(talk: Channel, ready: Ready, goes_on: Callable[[], str]) -> Iter
         talk.abort(names.index(peer) if peer and peer in names else ready.rank, type(error).__name__)
         if isinstance(error, InputError) and not isinstance(error, DataError):  # a full disk, say
             _say_what_next(error, goes_on())
+        raise
+
+
+@contextlib.contextmanager
+def naming_relays(known: Known) -> Iterator[None]:
+    """If a peer is lost that was connected by way of a relay, the relay may have failed and not the peer."""
+    try:
+        yield
+    except (PeerLost, PeerUnreachable, AuthenticationError) as error:
+        ends = [known.me, *(one for one in known.others if one.name == error.peer)]
+        relays = dict.fromkeys(str(relay) for one in ends if (relay := known.relay_of(one)) is not None)
+        if len(ends) > 1 and relays and not any(relay in str(error.args[0]) for relay in relays):
+            error.args = (f"{error.args[0]} (connected by way of {' and '.join(relays)}: is it up?)",)
         raise
 
 

@@ -24,6 +24,7 @@ from coterie.transport.certificates import YEARS, certificate_name, create_crede
 __all__ = [
     "MOST_YEARS",
     "Identity",
+    "Via",
     "change_passphrase",
     "create_identity",
     "derived_key",
@@ -47,13 +48,23 @@ ADDRESS = re.compile(r"(?:([A-Za-z0-9._-]{1,253})|\[([0-9A-Fa-f:.]{2,45}(?:%[A-Z
 IDENTITY = ".identity.toml"
 
 
-class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What others need to know: to be sent to them, and not secret."""
+class Via(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A relay, by way of which a participant is reached: its name and the certificate that it must show."""
+
+    name: str
+    fingerprint: str
+    certificate: str
+
+
+class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What others need to know: to be sent to them, and not secret. `via`: the relay at `address`, if one is dialled to
+    reach this participant."""
 
     name: str
     address: str
     fingerprint: str
     certificate: str
+    via: Via | None = None
 
     @property
     def host(self) -> str:
@@ -62,6 +73,11 @@ class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def port(self) -> int:
         return split_address(self.address)[1]
+
+    @property
+    def way(self) -> str:
+        """Where it is reached, in words."""
+        return self.address if self.via is None else f"{self.address}, by way of the relay {self.via.name}"
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -75,17 +91,28 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 def create_identity(
-    name: str, address: str, folder: Path, *, years: int = YEARS, passphrase: bytes | None = None
+    name: str,
+    address: str,
+    folder: Path,
+    *,
+    years: int = YEARS,
+    passphrase: bytes | None = None,
+    relay: Identity | None = None,
 ) -> Identity:
     """Write NAME.key, for this organisation alone, and NAME.identity.toml, for everybody. The certificate is valid for
-    so many years; a passphrase protects the key."""
+    so many years; a passphrase protects the key. `relay`: the identity of the relay by way of which it is reached, in
+    place of an address."""
     check_name(name)
+    address = address if relay is None else relay.address
     split_address(address)
+    if relay is not None and relay.via is not None:
+        raise InputError(f"{relay.name} is no relay: it is itself reached by way of one, {relay.via.name}")
     if not 1 <= years <= MOST_YEARS:
         raise InputError(f"--years {years}: a certificate is valid for 1 to {MOST_YEARS} years")
     made = create_credentials(name, years)
     key = made.key if passphrase is None else protect(made.key, passphrase)
-    identity = Identity(name, address, fingerprint(made.certificate), made.certificate)
+    via = None if relay is None else Via(relay.name, relay.fingerprint, relay.certificate)
+    identity = Identity(name, address, fingerprint(made.certificate), made.certificate, via)
     card = folder / f"{name}{IDENTITY}"
     if card.exists():
         raise InputError(f"{card} is there already; move it away or choose another name")
@@ -109,6 +136,11 @@ def check_identity(identity: Identity, where: str) -> None:
         split_address(identity.address)
     except InputError as error:
         raise StudyError(f"{where}: {error}") from None
+    if identity.via is not None:
+        relay = identity.via
+        check_identity(Identity(relay.name, identity.address, relay.fingerprint, relay.certificate), where)
+        if relay.fingerprint == identity.fingerprint:
+            raise StudyError(f"{where}: {identity.name} cannot be reached by way of itself; a relay has its own key")
     try:
         found = fingerprint(identity.certificate)
         public_key(identity.certificate)

@@ -15,9 +15,11 @@ from coterie.study.papers import take_papers
 from coterie.study.prepare import Orders, Ready, prepare, recognise
 from coterie.study.run import check_budget
 from coterie.study.session import meeting_of, same_participants
-from coterie.study.signatures import find_missing
+from coterie.study.signatures import bring_signed, find_missing
 from coterie.study.voice import Voice
 from coterie.study.withdrawals import Withdrawn, check_not_withdrawn
+from coterie.transport.hello import HANDSHAKE, NotYet
+from coterie.transport.relayed import UNKNOWN, ask_relay, bring_study
 from coterie.transport.visits import probe
 from coterie.typed import from_msgpack
 
@@ -72,7 +74,7 @@ def preflight(orders: Orders, told: Callable[[Finding], None]) -> list[Finding]:
     for remark in _without_resolution(ready):
         tell(remark)
     with meeting_of(orders, ready, lanes=0) as meeting:  # so that others who check at the same time find somebody here
-        tell(Finding("address", True, f"listening at {orders.listen or ready.me.address}"))
+        tell(_own_address(orders, ready))
         deadline = time.monotonic() + orders.wait
         missing = ready.world.peers(ready.rank)
         while missing:
@@ -148,6 +150,30 @@ def _keep_papers(orders: Orders, ready: Ready, card: Card, name: str) -> str:
     return "; its signature was fetched, and is valid" if new else ""
 
 
+def _own_address(orders: Orders, ready: Ready) -> Finding:
+    """Where the others reach this participant; of a relay, whether it is there and knows the study."""
+    relay = ready.relay_of(ready.me)
+    if relay is None:
+        return Finding("address", True, f"listening at {orders.listen or ready.me.address}")
+    through = f" (dialled through the proxy {relay.proxy})" if relay.proxy else ""
+    patience = min(orders.patience, HANDSHAKE)
+    try:
+        known = ask_relay(relay, ready.credentials, ready.hash, patience)
+        if not known:
+            brought = bring_signed(orders.study, ready.study, ready.hash)
+            if brought is not None:
+                bring_study(relay, brought, patience)
+                known = ask_relay(relay, ready.credentials, ready.hash, patience)
+        if not known:
+            raise PeerUnreachable(f"{relay}: {UNKNOWN}")
+    except NotYet as problem:
+        error = PeerUnreachable(str(problem))
+        return Finding("relay", False, f"{error}{through}", error)
+    except CoterieError as error:
+        return Finding("relay", False, str(error), error)
+    return Finding("relay", True, f"{relay}{through} has the pinned certificate and knows the study")
+
+
 def _ask(orders: Orders, ready: Ready, other: int) -> Finding:
     name, peer = ready.world.names[other], ready.peers[other]
     began = time.time()
@@ -158,9 +184,9 @@ def _ask(orders: Orders, ready: Ready, other: int) -> Finding:
         compare_cards(ready.study, card, name)
         signed = _keep_papers(orders, ready, card, name)
     except PeerUnreachable as error:
-        return Finding(
-            name, None, "is not up yet (connection, certificate, version and study could not be checked)", error
-        )
+        unseen = "connection, certificate, version and study could not be checked"
+        way = "" if peer.way is None else f": {error}"
+        return Finding(name, None, f"is not up yet ({unseen}){way}", error)
     except (ValueError, RecursionError):  # not msgpack, not a card, not UTF-8
         return Finding(name, False, "cannot be understood", StudyError(f"{name} cannot be understood"))
     except CoterieError as error:
@@ -168,6 +194,7 @@ def _ask(orders: Orders, ready: Ready, other: int) -> Finding:
     took = time.time() - began
     skew = card.clock - began
     clock = "" if abs(skew) < SKEW + took else f"; its clock is {skew:+.0f} s off, which makes logs hard to compare"
+    way = f", reached {peer.way or 'directly'}"
     return Finding(
-        name, True, f"is up, with the pinned certificate, the same version and the same study{signed}{clock}"
+        name, True, f"is up, with the pinned certificate, the same version and the same study{way}{signed}{clock}"
     )

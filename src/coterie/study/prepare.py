@@ -31,6 +31,8 @@ from coterie.transport import World
 from coterie.transport.certificates import Credentials
 from coterie.transport.door import Comers
 from coterie.transport.hello import Peer
+from coterie.transport.proxies import DIRECT, Proxies, find_proxies
+from coterie.transport.relayed import ByRelay, RelayAt, ThroughProxy
 
 __all__ = ["Known", "Orders", "Ready", "hello_session", "prepare", "read_data", "recognise", "tell_handled"]
 
@@ -47,9 +49,10 @@ def hello_session(study_hash: str) -> bytes:
 class Orders:
     """What somebody at the keyboard has said. `patience`: seconds that a peer may be silent; `stall`: seconds that it
     may send nothing but heartbeats, if not as long as the transport allows; `wait`: seconds for the others to
-    start; `csv`: how a CSV file is written; `passphrase`: what opens the key; `door`: where connections come from, if
-    not from a socket of its own; `ledger`: the folder for the ledger of runs, if not the key's; `most_rows`: the most
-    rows that all parties together may bring here."""
+    start; `csv`: how a CSV file is written; `passphrase`: what opens the key; `proxy`: the URL of an HTTP proxy, in
+    place of the environment's; `door`: where connections come from, if not from a socket of its own; `ledger`: the
+    folder for the ledger of runs, if not the key's; `most_rows`: the most rows that all parties together may bring
+    here."""
 
     study: Path
     key: Path
@@ -68,6 +71,7 @@ class Orders:
     stall: float | None = None
     csv: CsvFormat = UTF8
     passphrase: Passphrase = field(default=None, repr=False)
+    proxy: str | None = field(default=None, repr=False)  # there may be a password in it
     door: Callable[[], Comers] | None = None
     ledger: Path | None = None
     most_rows: int | None = None
@@ -96,6 +100,7 @@ class Known:
     rank: int
     credentials: Credentials
     missing: tuple[str, ...]
+    proxies: Proxies = field(default=DIRECT, kw_only=True)
 
     @property
     def me(self) -> Identity:
@@ -114,7 +119,20 @@ class Known:
     def peers(self) -> list[Peer]:
         """By rank; nobody can be reached at a vacant one."""
         vacant = [] if self.world.ranks[0] == 0 else [Peer("", 0, "")]
-        return [*vacant, *(Peer(one.host, one.port, one.certificate) for one in self.study.everybody)]
+        return [*vacant, *(self._peer(one) for one in self.study.everybody)]
+
+    def _peer(self, one: Identity) -> Peer:
+        """How a participant is dialled: directly, through a proxy, by way of a relay."""
+        relay, proxy = self.relay_of(one), self.proxies.towards(one.host, one.port)
+        if relay is not None:
+            return Peer(one.host, one.port, one.certificate, ByRelay(relay, self.credentials, self.hash))
+        return Peer(one.host, one.port, one.certificate, None if proxy is None else ThroughProxy(proxy))
+
+    def relay_of(self, one: Identity) -> RelayAt | None:
+        """The relay by way of which a participant is reached, if there is one."""
+        if one.via is None:
+            return None
+        return RelayAt(one.host, one.port, one.via.certificate, self.proxies.towards(one.host, one.port))
 
     @property
     def owns(self) -> bool:
@@ -159,7 +177,8 @@ def recognise(orders: Orders) -> Known:
     me = study.at_rank(rank)
     missing = tuple(find_missing(orders.study, study, me.name))
     check_lifetimes(study.everybody, me.name)
-    known = Known(study, study_hash(study), rank, Credentials(me.certificate, key), missing)
+    credentials = Credentials(me.certificate, key)
+    known = Known(study, study_hash(study), rank, credentials, missing, proxies=find_proxies(orders.proxy))
     about = {"study": study.study.name, "study_hash": known.hash, "participant": known.me.name}
     tell(log, logging.INFO, "recognised", f"{known.me.name} takes part in {study.study.name}", **about)
     return known
@@ -174,7 +193,9 @@ def prepare(orders: Orders, known: Known | None = None) -> Ready:
     check_policy(policy, study, known.me.name, called)
     rows, order = read_data(orders, study, rank)
     check_rows(policy, 0 if rows is None else len(rows.values), called)
-    return Ready(study, known.hash, rank, known.credentials, known.missing, policy, called, rows, order)
+    return Ready(
+        study, known.hash, rank, known.credentials, known.missing, policy, called, rows, order, proxies=known.proxies
+    )
 
 
 def read_data(orders: Orders, study: Study, rank: int) -> tuple[Rows | None, NDArray[np.intp] | None]:

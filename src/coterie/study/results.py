@@ -160,8 +160,7 @@ def write_manifest(folder: Path, ready: Ready, purpose: str, run: str, audit: st
 def _facts(ready: Ready, agreed: Agreed, outcome: Outcome, spent: Spent) -> Facts:
     study = ready.study
     participants = [
-        Participant(one.name, describe_role(study.roles, one.name), one.address, one.fingerprint)
-        for one in study.everybody
+        Participant(one.name, describe_role(study.roles, one.name), one.way, one.fingerprint) for one in study.everybody
     ]
     at_home = standardised_at_home(ready)
     own = [study.features[l] for l in study.own_columns(ready.rank)]

@@ -7,6 +7,7 @@ import datetime
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -22,7 +23,7 @@ from coterie.sharing import Disclosure, Party
 from coterie.study.audit import Audit, Head, check_head
 from coterie.study.budget import Budget
 from coterie.study.checkpoint import Checkpoints
-from coterie.study.endings import declining, hidden, logging_the_end, raising_signals, telling_why
+from coterie.study.endings import declining, hidden, logging_the_end, naming_relays, raising_signals, telling_why
 from coterie.study.greetings import Greeting, read_letter
 from coterie.study.handshake import Agreed, Greeted, agree_on_task, check_brought, greet_everybody
 from coterie.study.identity import split_address
@@ -33,12 +34,14 @@ from coterie.study.papers import card_with_papers, exchange_papers, hear_withdra
 from coterie.study.prepare import Orders, Ready
 from coterie.study.reconnecting import Attempt
 from coterie.study.results import Spent
+from coterie.study.signatures import bring_signed
 from coterie.study.tasks import strictest_least
 from coterie.study.voice import Voice
 from coterie.study.withdrawals import Withdrawn
 from coterie.transport import Channel
-from coterie.transport.door import Listener
+from coterie.transport.door import Comers, Listener
 from coterie.transport.meeting import MOST_LANES, Meeting
+from coterie.transport.relayed_listener import RelayedListener
 
 __all__ = [
     "Attendance",
@@ -111,7 +114,7 @@ def attend(
             budget.check_own(own)
         own = msgspec.structs.replace(own, head=audit.head)
         meeting = meeting_of(orders, ready, purpose=own.purpose, silence=attempt.wait, audit=audit)
-        with hold_on(), raising_signals(), meeting as met, hidden():
+        with hold_on(), raising_signals(), naming_relays(ready), meeting as met, hidden():
             spent = Spent()
             voice.phase("waiting for the others")
             with spent.time("waiting for the others"), same_participants():
@@ -294,7 +297,16 @@ def meeting_of(
         made.close()
 
 
-def _listen(orders: Orders, ready: Ready) -> Listener:
+def _listen(orders: Orders, ready: Ready) -> Comers:
+    """At a port, or at the relay by way of which the others reach this participant."""
+    relay = ready.relay_of(ready.me)
+    if relay is not None:
+        if orders.listen is not None:
+            raise InputError(
+                f"--listen: the others reach {ready.me.name} by way of {relay}, and no port is opened here"
+            )
+        bring = partial(bring_signed, orders.study, ready.study)
+        return RelayedListener(relay, ready.credentials, [ready.hash], orders.patience, bring)
     host, port = split_address(orders.listen or ready.me.address)
     try:
         return Listener(host, port)

@@ -10,14 +10,16 @@ import msgspec
 import tomli_w
 
 from coterie.errors import StudyError
-from coterie.study.agreement import Section, Study, section_hashes
+from coterie.study.agreement import Section, Study, section_hashes, study_hash
 from coterie.study.files import canonical, decode_toml, read_text, write_file
 from coterie.study.identity import Identity, sign, signed_by
 from coterie.study.study_file import load_study
 from coterie.study.withdrawals import check_not_withdrawn
+from coterie.transport.relay_messages import Bring
 
 __all__ = [
     "Signature",
+    "bring_signed",
     "check_signature",
     "find_missing",
     "keep_signature",
@@ -96,6 +98,17 @@ def verify_signatures(path: Path, study: Study) -> dict[str, Signature]:
             "or fetch them with `coterie preflight`"
         )
     return found
+
+
+def bring_signed(path: Path, study: Study, hash_: str) -> Bring | None:
+    """The study file and all signatures, as they are, for a relay that does not know the study; `hash_`: of which
+    one. None if it is another study, or signatures are still missing here."""
+    files = {one.name: signature_path(path, one.name) for one in study.everybody}
+    if hash_ != study_hash(study) or not all(file.exists() for file in files.values()):
+        return None
+    return Bring(
+        read_text(path, "the study file"), {name: read_text(file, "the signature") for name, file in files.items()}
+    )
 
 
 def _verify(path: Path, file: Path, study: Study, one: Identity) -> Signature:

@@ -160,9 +160,13 @@ def _check_participants(study: Study, must: Must, where: str) -> None:
             sum(other.fingerprint == one.fingerprint for other in people) == 1,
             f"[participants] {one.name} shows the certificate of another participant",
         )
+        relays = {other.via and other.via.fingerprint for other in people if other.address == one.address}
+        alone = one.via is not None or sum(other.address == one.address for other in people) == 1
+        must(alone and len(relays) == 1, f"[participants] {one.name} has the address of another participant")
         must(
-            sum(other.address == one.address for other in people) == 1,
-            f"[participants] {one.name} has the address of another participant",
+            one.via is None or one.via.fingerprint not in {other.fingerprint for other in people},
+            f"[participants] {one.name} is reached by way of a relay that shows the certificate of a participant; a "
+            "relay has an identity of its own",
         )
     misfit = find_misfit(study.clustering.protocol, study.participants)
     must(not misfit, f"[participants] {misfit}")

@@ -44,7 +44,12 @@ CROWD, FAREWELL = 64, 0.5
 
 
 class Comers(Protocol):
-    """Where those who connect come from: a port (`Listener`), or another process (`HandedListener`)."""
+    """Where those who connect come from: a port (`Listener`), a relay (`RelayedListener`), or another process
+    (`HandedListener`). `trouble`: why nobody can come at the moment, in words, if that is so; `error`: why nobody ever
+    will."""
+
+    trouble: str
+    error: CoterieError | None
 
     def fileno(self) -> int:
         """What to look at for somebody who comes."""
@@ -58,6 +63,9 @@ class Comers(Protocol):
 
 class Listener:
     """A listening socket, on a port that the operating system chooses unless told."""
+
+    trouble: str = ""
+    error: CoterieError | None = None
 
     def __init__(self, host: str = "127.0.0.1", port: int = 0) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -9,6 +9,8 @@ import os
 import socket
 from collections.abc import Callable
 
+from coterie.errors import CoterieError
+
 __all__ = ["HandedListener", "hand_over"]
 
 #: What travels beside the handle of a connection: there must be something.
@@ -17,6 +19,9 @@ TOKEN = b"c"
 
 class HandedListener:
     """In the place of a listening socket: a Unix socket by which another process hands over what it has accepted."""
+
+    trouble: str = ""
+    error: CoterieError | None = None
 
     def __init__(self, source: socket.socket, abandoned: Callable[[], None]) -> None:
         """`abandoned`: what to do, once, if that process is gone, so that nobody will come any more."""

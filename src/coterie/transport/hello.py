@@ -18,7 +18,7 @@ import ssl
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, Protocol
 
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
@@ -51,6 +51,7 @@ __all__ = [
     "UNSERVED",
     "NotYet",
     "Peer",
+    "Way",
     "begin_tls",
     "check_hello",
     "context",
@@ -74,13 +75,26 @@ FULL = "it is busy with as many other studies as it may serve at once"
 UNSERVED = "it does not serve this study; has its operator signed it?"
 
 
+class Way(Protocol):
+    """A way to a peer that is not simply dialled: a proxy, a relay."""
+
+    def connect(self, peer: Peer, name: str, patience: float, left: float) -> socket.socket:
+        """A connection on which TLS with the peer can begin, within `left` seconds for TCP and `patience` for each step
+        after it. OSError or `NotYet`: not now."""
+
+
 @dataclass(frozen=True)
 class Peer:
-    """Where a party listens and the certificate it must show."""
+    """Where a party listens and the certificate it must show; by way of a relay, host and port are the relay's."""
 
     host: str
     port: int
     certificate: str
+    way: Way | None = None
+
+    def __str__(self) -> str:
+        """How it is dialled, for messages."""
+        return f"at {self.host}:{self.port}" if self.way is None else str(self.way)
 
 
 class NotYet(Exception):
@@ -164,7 +178,10 @@ def dial(peer: Peer, name: str, own: ssl.SSLContext, patience: float, left: floa
     """A connection with the TLS handshake done, within `left` seconds for TCP and `patience` for each step of TLS.
     `asked`: the name to ask for (`server_name`)."""
     try:
-        plain = socket.create_connection((peer.host, peer.port), timeout=min(patience, left))
+        if peer.way is not None:
+            plain = peer.way.connect(peer, name, patience, left)
+        else:
+            plain = socket.create_connection((peer.host, peer.port), timeout=min(patience, left))
     except (OSError, UnicodeError) as error:  # refused, or no answer; UnicodeError: what cannot be the name of a host
         raise NotYet(error) from error
     plain.settimeout(patience)

@@ -152,12 +152,17 @@ class Meeting:
             if not missing:
                 return
             described = [register.describe(name) for name in missing]
+            closed = self.door.listener.trouble
+            described += [closed] if closed else []
             if described != told and waiting is not None:
                 waiting(described)
                 told = described
             if time.monotonic() >= deadline:
                 last = ", ".join(register.describe(name, ever=True) for name in missing)
-                raise PeerUnreachable(f"{last} did not connect in time", missing[0])
+                rest = f"; they could not reach this participant: {closed}" if closed else ""
+                raise PeerUnreachable(f"{last} did not connect in time{rest}", missing[0])
+            if self.door.listener.error is not None:
+                raise self.door.listener.error
 
     def _note_connected(self, absent: list[str], missing: list[str]) -> list[str]:
         """Tell operators who has come, of those who were absent; returns who still is."""
@@ -212,8 +217,9 @@ class Meeting:
                     self.dialler.start(other, [lane], world, deadline)
                 elif other not in here and time.monotonic() > outbox.begun + self.silence:
                     name = self.world.names[other]
+                    where = f"this participant {own}" if own.way else f"{own.host}:{own.port}"
                     raise PeerUnreachable(
-                        f"{name} does not dial, though it can be reached; can it reach {own.host}:{own.port}?", name
+                        f"{name} does not dial, though it can be reached; can it reach {where}?", name
                     )
 
     def _give_up(self, error: BaseException) -> None:

@@ -42,7 +42,7 @@ def probe(
         own = context(False, credentials, [peer.certificate])
         sock = dial(peer, name, own, patience, timeout, server_name(world.session))
     except NotYet as problem:
-        raise PeerUnreachable(f"{name} cannot be reached at {peer.host}:{peer.port} ({problem})", name) from problem
+        raise PeerUnreachable(f"{name} cannot be reached {peer} ({problem})", name) from problem
     try:
         refusal = greet(sock, world, PROBE, rank, other, peer)
         if refusal is not None:

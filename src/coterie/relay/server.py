@@ -1,0 +1,376 @@
+"""The relay at work: one port, one thread, a coroutine for each connection.
+
+A connection is *half-open* until it has shown a certificate and said what it wants, for which it has a few seconds.
+Nobody is told anything of a study that does not list it. What a participant may ask for: `relay_messages`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import secrets
+import socket
+import ssl
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from coterie.errors import CoterieError
+from coterie.relay.guest import Guest
+from coterie.relay.registry import Registry, check_brought
+from coterie.relay.splice import Pair
+from coterie.transport.relay_messages import (
+    MOST_BROUGHT,
+    MOST_MESSAGE,
+    Answer,
+    Ask,
+    Bring,
+    Call,
+    Dial,
+    Joined,
+    Listen,
+    Ping,
+    Pong,
+    Recorded,
+    Refused,
+    Request,
+)
+
+__all__ = ["Limits", "Relay"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Connections: in all, of one study, of one participant, half-open ones. Seconds: for a handshake and the request
+    after it; between two pings; for a ping to be answered if another process wants to listen; for a pair on which
+    nothing passes, and for one of which an end has said all; between two looks at the folder of studies."""
+
+    connections: int = 4096
+    per_study: int = 2048
+    per_participant: int = 1024
+    half_open: int = 256
+    handshake: float = 10.0
+    ping: float = 15.0
+    pong: float = 3.0
+    idle: float = 900.0
+    half_closed: float = 60.0
+    look: float = 2.0
+
+
+class Listening:
+    """A participant that waits for calls, on a connection of its own."""
+
+    def __init__(self, guest: Guest, now: float) -> None:
+        self.guest, self.heard = guest, now
+        self.studies: tuple[str, ...] = ()
+        self.alive = asyncio.Event()
+
+
+class Dialled:
+    """A call that is to be answered by one participant, with the token."""
+
+    def __init__(self, who: str, study: str) -> None:
+        self.who, self.study = who, study
+        self.answered: asyncio.Future[Guest] = asyncio.get_running_loop().create_future()
+        self.over = asyncio.Event()
+
+
+class Relay:
+    """`half_open`, `guests`, `pairs`: what there is at the moment, for those who look."""
+
+    def __init__(self, registry: Registry, limits: Limits = Limits()) -> None:  # noqa: B008
+        self.registry, self.limits = registry, limits
+        self.guests: set[asyncio.Task[None]] = set()
+        self.half_open: set[asyncio.Task[None]] = set()
+        self.pairs: set[Pair] = set()
+        self.of_study: Counter[str] = Counter()
+        self.of_participant: Counter[str] = Counter()
+        self.listening: dict[tuple[str, str], Listening] = {}
+        self.calls: dict[bytes, Dialled] = {}
+        self._arrival = asyncio.Condition()
+        self._checking = asyncio.Semaphore(1)
+
+    async def serve(self, listener: socket.socket, ready: Callable[[], None] = lambda: None) -> None:
+        """Until it is cancelled."""
+        listener.setblocking(False)
+        minders = [asyncio.create_task(self._look_again()), asyncio.create_task(self._cut_idle())]
+        ready()
+        try:
+            while True:
+                try:
+                    sock, _ = await asyncio.get_running_loop().sock_accept(listener)
+                except OSError:  # the guest is gone, or there are no more sockets for now
+                    await asyncio.sleep(0.05)
+                    continue
+                self._receive(sock)
+                await asyncio.sleep(0)  # whoever is there has a turn before the next one is let in
+        finally:
+            tasks = [*minders, *self.guests]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    # -- guests ------------------------------------------------------------------------------------------
+
+    def _receive(self, sock: socket.socket) -> None:
+        if len(self.half_open) >= self.limits.half_open:
+            victim = random.choice(list(self.half_open))  # by chance, so that a flood cannot push all others out
+            victim.cancel()
+            self.half_open.discard(victim)
+        if len(self.guests) >= self.limits.connections:
+            log.warning("a connection was refused: there are %d", len(self.guests))
+            sock.close()
+            return
+        sock.setblocking(False)
+        with contextlib.suppress(OSError):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        task = asyncio.create_task(self._attend(sock))
+        self.guests.add(task)
+        self.half_open.add(task)
+        task.add_done_callback(self.guests.discard)
+        task.add_done_callback(self.half_open.discard)
+        task.add_done_callback(lambda _: sock.close())  # also if it was cancelled before it began
+
+    async def _attend(self, sock: socket.socket) -> None:
+        try:
+            guest = Guest(sock, self.registry.context)
+            async with asyncio.timeout(self.limits.handshake):
+                await guest.shake_hands()
+                request = await guest.hear(MOST_MESSAGE if guest.who else MOST_BROUGHT)
+            self.half_open.discard(asyncio.current_task())
+            await self._grant(guest, request)
+        except ssl.SSLError as error:
+            log.warning("a stranger was refused (%s)", error.reason)
+        except TimeoutError:
+            log.info("a connection ended: it took too long")
+        except (EOFError, OSError, ValueError) as error:  # gone, or something that makes no sense
+            log.info("a connection ended: %s", type(error).__name__)
+
+    async def _grant(self, guest: Guest, request: Request) -> None:
+        if isinstance(request, Bring):
+            await self._register(guest, request)
+        elif not guest.who:
+            log.warning("a stranger was refused (no certificate)")
+        elif isinstance(request, Ask):
+            await guest.say(self._recorded(guest, request.studies))
+        elif isinstance(request, Answer):
+            await self._answer(guest, request)
+        elif isinstance(request, Dial):
+            await self._dial(guest, request)
+        elif isinstance(request, Listen):
+            await self._listen(guest, request)
+
+    def _recorded(self, guest: Guest, studies: tuple[str, ...]) -> Recorded:
+        return Recorded(tuple(study for study in studies if self.registry.knows(study, guest.who)))
+
+    @contextlib.contextmanager
+    def _counted(self, who: str, study: str) -> Iterator[bool]:
+        """One more connection of a participant in a study, if there may be; `study`: none, for one that listens."""
+        room = self.of_participant[who] < self.limits.per_participant
+        room = room and (not study or self.of_study[study] < self.limits.per_study)
+        if not room:
+            log.warning("a connection was refused: a participant or a study has too many")
+            yield False
+            return
+        self.of_participant[who] += 1
+        self.of_study[study] += 1
+        try:
+            yield True
+        finally:
+            for counter, key in ((self.of_participant, who), (self.of_study, study)):
+                counter[key] -= 1
+                if not counter[key]:
+                    del counter[key]
+
+    # -- registering studies -----------------------------------------------------------------------------
+
+    async def _register(self, guest: Guest, brought: Bring) -> None:
+        if not self.registry.open:
+            await guest.say(Refused("closed"))
+            return
+        try:
+            async with self._checking:  # whoever brings rubbish keeps one processor busy, at most
+                entry = await asyncio.to_thread(check_brought, brought, self.registry.fingerprint)
+        except CoterieError as error:
+            log.warning("a study that was brought is refused (%s)", type(error).__name__)
+            await guest.say(Refused("other" if "by way of this relay" in str(error) else "invalid"))
+            return
+        if self.registry.get(entry.study) is None and not self.registry.add(entry, set(self.of_study)):
+            await guest.say(Refused("full"))
+            return
+        await guest.say(Recorded((entry.study,)))
+
+    async def _look_again(self) -> None:
+        while True:
+            await asyncio.sleep(self.limits.look)
+            try:
+                self.registry.look()
+            except OSError as error:
+                log.warning("the folder of studies cannot be read (%s)", error.strerror)
+
+    # -- those who listen --------------------------------------------------------------------------------
+
+    async def _listen(self, guest: Guest, request: Listen) -> None:
+        """Keep a participant registered for as long as it is there."""
+        me = Listening(guest, asyncio.get_running_loop().time())
+        with self._counted(guest.who, "") as room:
+            if not room:
+                await guest.say(Refused("busy"))
+                return
+            pinging = asyncio.create_task(self._ping(me))
+            try:
+                await self._announce(me, request.studies)
+                while True:
+                    message = await guest.hear()
+                    me.heard = asyncio.get_running_loop().time()
+                    me.alive.set()
+                    if isinstance(message, Listen):
+                        await self._announce(me, message.studies)
+                    elif not isinstance(message, Pong):
+                        raise ValueError("not what was due")
+            finally:
+                pinging.cancel()
+                self._forget(me)
+
+    async def _announce(self, me: Listening, studies: tuple[str, ...]) -> None:
+        who = me.guest.who
+        known = self._recorded(me.guest, studies).studies
+        for study in known:
+            entry = self.registry.get(study)
+            if entry is None or who not in entry.reached:
+                await self._turn_away(me, Refused("elsewhere"))
+            other = self.listening.get((study, who))
+            if other is not None and other is not me and await self._is_there(other):
+                await self._turn_away(me, Refused("taken"))
+        self._forget(me)
+        me.studies = known
+        for study in known:
+            self.listening[study, who] = me
+        log.info("a participant (%s) listens for %d studies", who[:16], len(known))
+        await me.guest.say(Recorded(known))
+        async with self._arrival:
+            self._arrival.notify_all()
+
+    async def _turn_away(self, me: Listening, refused: Refused) -> None:
+        await me.guest.say(refused)
+        raise ValueError("it may not listen")
+
+    async def _is_there(self, other: Listening) -> bool:
+        """Whoever was registered before stays so, if it is still there."""
+        other.alive.clear()
+        try:
+            async with asyncio.timeout(self.limits.pong):
+                await other.guest.say(Ping())
+                await other.alive.wait()
+        except (OSError, ValueError, TimeoutError):
+            self._forget(other)
+            return False
+        return other in self.listening.values()
+
+    def _forget(self, me: Listening) -> None:
+        for study in me.studies:
+            if self.listening.get((study, me.guest.who)) is me:
+                del self.listening[study, me.guest.who]
+        me.studies = ()
+        me.alive.set()
+
+    async def _ping(self, me: Listening) -> None:
+        """One that has been silent for three pings is gone."""
+        loop = asyncio.get_running_loop()
+        with contextlib.suppress(OSError, ValueError):
+            while loop.time() < me.heard + 3 * self.limits.ping:
+                await asyncio.sleep(self.limits.ping)
+                async with asyncio.timeout(self.limits.ping):
+                    await me.guest.say(Ping())
+        self._forget(me)
+        with contextlib.suppress(OSError):
+            me.guest.sock.shutdown(socket.SHUT_RDWR)  # wakes the one who reads
+
+    # -- those who dial ----------------------------------------------------------------------------------
+
+    async def _dial(self, guest: Guest, request: Dial) -> None:
+        entry = self.registry.get(request.study)
+        if entry is None or guest.who not in entry.certificates or request.to not in entry.certificates:
+            await guest.say(Refused("unknown"))
+        elif request.to not in entry.reached or request.to == guest.who:
+            await guest.say(Refused("elsewhere"))
+        else:
+            with self._counted(guest.who, request.study) as room:
+                if not room:
+                    await guest.say(Refused("busy"))
+                    return
+                await self._call(guest, request)
+
+    async def _call(self, guest: Guest, request: Dial) -> None:
+        """Have the one who listens answer, and join the two."""
+        listening = await self._find(request)
+        if listening is None:
+            await guest.say(Refused("absent"))
+            return
+        token, call = secrets.token_bytes(16), Dialled(request.to, request.study)
+        self.calls[token] = call
+        try:
+            try:
+                async with asyncio.timeout(max(request.wait, 1.0)):
+                    await listening.guest.say(Call(request.study, token))
+                    other = await call.answered
+            except (TimeoutError, OSError, ValueError):
+                await guest.say(Refused("absent"))
+                return
+            finally:
+                self.calls.pop(token, None)
+            async with asyncio.timeout(self.limits.handshake):
+                for one in (guest, other):
+                    await one.say(Joined())
+                first = await guest.leave_tls(), await other.leave_tls()
+            await self._join(Pair(request.study, guest.sock, other.sock), first)
+        finally:
+            call.over.set()
+
+    async def _join(self, pair: Pair, first: tuple[bytes, bytes]) -> None:
+        self.pairs.add(pair)
+        log.debug("two participants of study %s are joined", pair.study)
+        try:
+            await pair.run(first)
+        finally:
+            self.pairs.discard(pair)
+
+    async def _find(self, request: Dial) -> Listening | None:
+        """The one who listens; if it is not there yet, it may come within the time that the caller allows."""
+        key = request.study, request.to
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(request.wait), self._arrival:
+                await self._arrival.wait_for(lambda: key in self.listening)
+        return self.listening.get(key)
+
+    async def _answer(self, guest: Guest, request: Answer) -> None:
+        """Whoever was called comes with a connection, which belongs to the one who called from then on."""
+        call = self.calls.get(request.token)
+        if call is None or call.who != guest.who or call.answered.done():
+            await guest.say(Refused("absent"))
+            return
+        with self._counted(guest.who, call.study) as room:
+            if not room:
+                await guest.say(Refused("busy"))
+                return
+            call.answered.set_result(guest)
+            await call.over.wait()
+
+    # -- what has gone quiet -----------------------------------------------------------------------------
+
+    async def _cut_idle(self) -> None:
+        """Pairs on which nothing has passed for too long are cut."""
+        loop, limits = asyncio.get_running_loop(), self.limits
+        while True:
+            await asyncio.sleep(min(5.0, limits.half_closed))
+            for pair in list(self.pairs):
+                quiet = loop.time() - pair.last
+                if quiet > limits.idle or (any(pair.ended) and quiet > limits.half_closed):
+                    for end in pair.ends:
+                        with contextlib.suppress(OSError):
+                            end.shutdown(socket.SHUT_RDWR)
