@@ -15,10 +15,10 @@ demo: $(STAMP)          ## the paper's example between real processes, beside sc
 	$(BIN)/coterie demo
 
 test: $(STAMP)          ## all but the slow tests; three at a time, since many of them wait
-	$(BIN)/python -m pytest -n 3 -m "not slow"
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow"
 
 test-all: $(STAMP)      ## everything; four at a time, since many of the slow ones wait
-	$(BIN)/python -m pytest -n 4
+	$(BIN)/python -m pytest -n 4 --dist worksteal
 
 test-pythons: $(STAMP)  ## transport, study and estimator with every other Python that is promised and found here
 	.ci/pythons

@@ -184,4 +184,4 @@ def test_the_study_says_for_how_long(cast: Cast):
     assert "within 90 s" in " ".join(explained.split())
     refused = cast.create(*SMALL, "--reconnect", -1)
     assert refused.code == 2
-    assert "[participants] reconnect must be a number of seconds" in refused.err
+    assert "--reconnect must be a number of seconds" in refused.err

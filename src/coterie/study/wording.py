@@ -78,6 +78,7 @@ SAME = frozenset(
         "contribution",
         "sizes",
         "name",
+        "reconnect",
     }
 )
 
