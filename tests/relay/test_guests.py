@@ -105,6 +105,9 @@ def test_strangers_get_nowhere(world, caplog):
             raise ConnectionError
     wait_until(lambda: not world.running.look(lambda relay: relay.guests), what="strangers' being gone")
     assert sum("a stranger was refused" in line for line in caplog.messages) >= 5
+    told = [record for record in caplog.records if getattr(record, "event", "") == "refused"]
+    assert len(told) >= 5
+    assert all(record.fields["address"].startswith("127.0.0.1:") for record in told)
 
 
 def test_a_participant_of_one_study_is_a_stranger_to_another(tmp_path):

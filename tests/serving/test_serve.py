@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import time
@@ -60,8 +61,8 @@ def ended(house: House, cast: StudyCast, before: float = 0.0) -> Any:
 def test_a_study_is_served_from_end_to_end(house, ordinary):
     """Started when its participants come; results, audit log and ledger are in the study's own folder; once more, it
     gives the same; SIGTERM ends it all."""
-    cast = house.cast("one")
-    house.start()
+    cast, log = house.cast("one"), house.folder / "serve.jsonl"
+    house.start("--log", log)
     for number in (1, 2):
         began = time.time()
         cast.begin_parties()
@@ -75,6 +76,9 @@ def test_a_study_is_served_from_end_to_end(house, ordinary):
     assert not (house.folder / "keys" / "helper.budget.jsonl").exists()
     assert house.stop(signal.SIGTERM) == 0, house.said()
     assert not (house.state / "status.sock").exists()
+    told = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [line["event"] for line in told][:: len(told) - 1] == ["start", "end"]
+    assert [(line["study"], line["code"]) for line in told if line["event"] == "run ends"] == [("study", 0)] * 2
 
 
 def send_rubbish(cast: StudyCast) -> None:

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from coterie.cli.console import Console
-from coterie.cli.options import PassphraseFd
+from coterie.cli.logs import logging_to
+from coterie.cli.options import LogFile, PassphraseFd
 from coterie.cli.passphrases import passphrase_for
 
 __all__ = ["relay"]
@@ -31,6 +32,7 @@ def relay(
         Path | None, typer.Option("--identity", help="The relay's identity file, if not beside the key.")
     ] = None,
     passphrase_fd: PassphraseFd = None,
+    log: LogFile = None,
     most_connections: Annotated[int, typer.Option("--most-connections", help="In all.")] = 4096,
     most_per_study: Annotated[int, typer.Option("--most-per-study", help="Connections of one study.")] = 2048,
     most_per_participant: Annotated[int, typer.Option("--most-per-participant", help="Of one participant.")] = 1024,
@@ -58,5 +60,6 @@ def relay(
 
     limits = Limits(connections=most_connections, per_study=most_per_study, per_participant=most_per_participant)
     credentials = load_relay(key, identity, passphrase_for(key, passphrase_fd))
-    ended = operate(listen, credentials, study, studies, open_, limits, started)
+    with logging_to(log, "relay", console):
+        ended = operate(listen, credentials, study, studies, open_, limits, started)
     console.say(f"stopped by {ended}", "stopped", signal=ended)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from pathlib import Path
@@ -10,12 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from coterie.cli.console import Console
-from coterie.cli.options import Key, PassphraseFd, Patience, PolicyFile, Stall, Wait
+from coterie.cli.logs import logging_to
+from coterie.cli.options import Key, LogFile, PassphraseFd, Patience, PolicyFile, Stall, Wait
 from coterie.cli.passphrases import passphrase_for
 from coterie.errors import InputError, PeerUnreachable
+from coterie.events import tell
 
 if TYPE_CHECKING:
     from coterie.serving.status import Status
+
+LOG = logging.getLogger(__name__)
 
 __all__ = ["parse_place", "parse_size", "serve", "status"]
 
@@ -68,6 +73,7 @@ def serve(
     wait: Wait = 3600.0,
     timeout: Patience = 10.0,
     stall: Stall = None,
+    log: LogFile = None,
 ) -> None:
     """Be the helper of many studies: those in a folder that you have signed. Each runs in a process of its own, started
     when its participants come.
@@ -91,6 +97,7 @@ def serve(
 
     def note(text: str) -> None:
         console.say(f"{time.strftime('%H:%M:%S')} {text}", "note")
+        tell(LOG, logging.INFO, "note", text)
 
     def ready(server: Server, where: str) -> None:
         listening = f"{server.listener.host}:{server.listener.port}"
@@ -98,7 +105,8 @@ def serve(
         if where:
             console.say(f"status page: {where}", "page", page=where)
 
-    keep_serving(settings, note, ready)
+    with logging_to(log, "serve", console):
+        keep_serving(settings, note, ready)
     console.say("stopped", "stopped")
 
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from coterie.errors import CoterieError
+from coterie.events import tell
 from coterie.relay.guest import Guest
 from coterie.relay.registry import Registry, check_brought
 from coterie.relay.splice import Pair
@@ -122,7 +123,7 @@ class Relay:
             victim.cancel()
             self.half_open.discard(victim)
         if len(self.guests) >= self.limits.connections:
-            log.warning("a connection was refused: there are %d", len(self.guests))
+            _refuse(f"a connection was refused: there are {len(self.guests)}", sock)
             sock.close()
             return
         sock.setblocking(False)
@@ -145,17 +146,17 @@ class Relay:
             self.half_open.discard(asyncio.current_task())
             await self._grant(guest, request)
         except ssl.SSLError as error:
-            log.warning("a stranger was refused (%s)", error.reason)
+            _refuse(f"a stranger was refused ({error.reason})", sock)
         except TimeoutError:
-            log.info("a connection ended: it took too long")
+            _refuse("a connection ended: it took too long", sock)
         except (EOFError, OSError, ValueError) as error:  # gone, or something that makes no sense
-            log.info("a connection ended: %s", type(error).__name__)
+            _refuse(f"a connection ended: {type(error).__name__}", sock)
 
     async def _grant(self, guest: Guest, request: Request) -> None:
         if isinstance(request, Bring):
             await self._register(guest, request)
         elif not guest.who:
-            log.warning("a stranger was refused (no certificate)")
+            _refuse("a stranger was refused (no certificate)")
         elif isinstance(request, Ask):
             await guest.say(self._recorded(guest, request.studies))
         elif isinstance(request, Answer):
@@ -174,7 +175,7 @@ class Relay:
         room = self.of_participant[who] < self.limits.per_participant
         room = room and (not study or self.of_study[study] < self.limits.per_study)
         if not room:
-            log.warning("a connection was refused: a participant or a study has too many")
+            _refuse("a connection was refused: a participant or a study has too many")
             yield False
             return
         self.of_participant[who] += 1
@@ -374,3 +375,11 @@ class Relay:
                     for end in pair.ends:
                         with contextlib.suppress(OSError):
                             end.shutdown(socket.SHUT_RDWR)
+
+
+def _refuse(why: str, sock: socket.socket | None = None) -> None:
+    """Tell operators that somebody was turned away."""
+    address = None
+    with contextlib.suppress(OSError, ValueError):
+        address = None if sock is None else "{}:{}".format(*sock.getpeername()[:2])
+    tell(log, logging.WARNING, "refused", why, **({"address": address} if address else {}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import socket
 import ssl
 import threading
@@ -14,6 +15,7 @@ from typing import Any
 import msgspec
 
 from coterie.errors import CoterieError
+from coterie.events import tell
 from coterie.serving.child import Task
 from coterie.serving.children import Child, Ending
 from coterie.serving.folder import Found
@@ -24,6 +26,8 @@ from coterie.transport.hello import FULL, context, server_name
 from coterie.typed import from_json
 
 __all__ = ["PURPOSES", "Room", "Served"]
+
+log = logging.getLogger(__name__)
 
 PURPOSES: tuple[Purpose, ...] = ("fit", "predict", "survey")
 #: What those hear who come while a study is not running.
@@ -98,7 +102,13 @@ class Served:
     # -- in the child's thread ---------------------------------------------------------------------------
 
     def _hear(self, said: dict[str, Any]) -> None:
-        """The child keeps what is shown of it; nothing else follows."""
+        """The child keeps what is shown of it; the log for operators gets its words."""
+        if said.get("event") in ("phase", "note"):
+            self._tell(logging.INFO, "run", str(said.get("text", "")))
+
+    def _tell(self, level: int, event: str, text: str, **fields: object) -> None:
+        name = self.known.study.study.name
+        tell(log, level, event, f"{name}: {text}", study=name, study_hash=self.known.hash, **fields)
 
     def _end(self, ending: Ending) -> None:
         with self.room.lock:
@@ -108,6 +118,8 @@ class Served:
             self._not_before = time.monotonic() + pause
             self.child, self.last = None, ending
             self.room.running.discard(self)
+        level = logging.WARNING if ending.code else logging.INFO
+        self._tell(level, "run ends", ending.text, code=ending.code)
         with contextlib.suppress(CoterieError):  # a full disk: it is shown as long as this process lives
             write_file(self._last_path, msgspec.json.encode(ending), mode=0o600)
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from coterie import __version__
 from coterie.errors import InputError
+from coterie.events import tell
 from coterie.serving.child import Task
 from coterie.serving.folder import Found, StudyFolder
 from coterie.serving.reception import Place, Reception
@@ -153,7 +154,7 @@ class Server:
     def _count(self, why: str) -> None:
         with self.room.lock:
             self.refused[why] += 1
-        log.info("a connection was refused: %s", why)
+        tell(log, logging.WARNING, "refused", f"a connection was refused: {why}")
 
     # -- the status --------------------------------------------------------------------------------------
 
