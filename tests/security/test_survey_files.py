@@ -212,7 +212,7 @@ def test_any_options_make_a_survey_or_say_what_is_wrong(cast, quantiles, cells, 
             bounds={"age": ends}, least_cluster_size=least, contribution=contribution,
         )  # fmt: skip
     except InputError as error:
-        fields = r"cells|quantile|bounds|age|columns\[0\]|least_cluster_size|contribution"
+        fields = r"cells|quantile|bounds|age|columns\[0\]|least.cluster.size|contribution"
         assert re.search(fields, str(error)), error
         return
     assert 2 <= cells <= MOST_CELLS

@@ -36,6 +36,7 @@ from coterie.study.agreement import Study, study_hash
 from coterie.study.greetings import MOST_ROWS, Greeting, greeting
 from coterie.study.handshake import Proposal
 from coterie.study.identity import create_identity
+from coterie.study.papers import card_with_papers
 from coterie.study.policy import MOST_LEAST, load_policy
 from coterie.study.prepare import hello_session
 from coterie.study.study_file import create_study, load_study
@@ -573,7 +574,7 @@ class Bad:
     """Somebody who holds the keys of Bob and of the helper, and speaks to Alice as either of them."""
 
     def __init__(self, cast: Cast) -> None:
-        self.door = Target(cast.study, "alice")
+        self.cast, self.door = cast, Target(cast.study, "alice")
         self.ears: dict[int, ssl.SSLSocket] = {}
         self.mouths: dict[int, ssl.SSLSocket] = {}
         self.stack = contextlib.ExitStack()
@@ -603,6 +604,12 @@ class Bad:
     def meet(self, rank: int) -> None:
         self.hear(rank)
         read_exactly(self.speak(rank), HEADER_BYTES)
+
+    def show_papers(self, rank: int) -> None:
+        """The first letter: Bob's signature, or the helper's."""
+        name = self.cast.study.names[rank]
+        card = card_with_papers(self.cast.study_file(name), self.cast.study, name)
+        self.post(rank, msgspec.msgpack.encode({"card": msgspec.Raw(card)}))
 
     def post(self, rank: int, body: bytes, sequence: int = 0) -> None:
         self.mouths[rank].sendall(self.door.frame(rank, encode_control(Letter(body)), sequence))
@@ -669,16 +676,25 @@ def bad_greeting(bad: Bad) -> None:
     """All are there; Bob has more rows than there is room for in the world."""
     for rank in (2, 0):
         bad.meet(rank)
+        bad.show_papers(rank)
     honest = greeting(bad.door.study, "fit", 200, 10)
-    bad.post(2, said(honest, rows=1 << 62))
-    bad.post(0, said(honest, rows=0))
+    bad.post(2, said(honest, rows=1 << 62), sequence=1)
+    bad.post(0, said(honest, rows=0), sequence=1)
+
+
+def array_for_papers(bad: Bad) -> None:
+    for rank in (2, 0):
+        bad.meet(rank)
+    bad.mouths[2].sendall(bad.door.frame(2, bytes(64), kind=1))
+    bad.show_papers(0)
 
 
 def array_for_greeting(bad: Bad) -> None:
     for rank in (2, 0):
         bad.meet(rank)
-    bad.mouths[2].sendall(bad.door.frame(2, bytes(64), kind=1))
-    bad.post(0, said(greeting(bad.door.study, "fit", 0, 10)))
+        bad.show_papers(rank)
+    bad.mouths[2].sendall(bad.door.frame(2, bytes(64), 1, kind=1))
+    bad.post(0, said(greeting(bad.door.study, "fit", 0, 10)), sequence=1)
 
 
 DEEDS = (
@@ -692,6 +708,7 @@ DEEDS = (
     bomb_frame,
     bad_answer,
     bad_greeting,
+    array_for_papers,
     array_for_greeting,
 )
 
