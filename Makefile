@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo fuzz test test-all test-pythons coverage mutate lint format docs bench clean
+.PHONY: demo fuzz test test-all test-pythons coverage mutate lint format docs bench dist clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -49,6 +49,9 @@ bench: $(STAMP)         ## rounds beside the paper's; one table beside scikit-le
 	$(BIN)/python benchmarks/table.py --large
 	$(BIN)/python benchmarks/growth.py
 
+dist: $(STAMP)          ## what is released, into dist/: wheel, sources, bill of materials, checksums
+	$(BIN)/python -m tools.dist
+
 clean:
-	rm -rf $(VENV) .venvs .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venvs dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +

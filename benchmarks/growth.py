@@ -10,6 +10,7 @@ import json
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from floor import measure_floor
 from measure import Workload, measure
 
 RESULTS = Path(__file__).parent / "results"
@@ -33,27 +34,29 @@ def main() -> None:
     RESULTS.mkdir(exist_ok=True)
     found: dict[str, list[dict[str, float]]] = {}
     for name, works in series(arguments.large).items():
-        heads = ["ms / iteration", "scikit-learn", "ratio", "rounds", "MB party", "MB helper"]
+        heads = ["ms / iteration", "x floor", "scikit-learn", "ratio", "rounds", "MB party", "MB helper"]
         print(f"\n{name:>10}" + "".join(f"{head:>16}" for head in heads))
         for value, work in works:
             long = 12 if work.n <= 100_000 else 6
             m = measure(work, 2, long, repeats=2)
+            floor = measure_floor(work, batches=3).together.least
             sent = [m.traffic.bytes_sent[f"P{j}"] / (long + 1) / 1e6 for j in range(work.parties + 1)]
             row = {
                 name: value,
                 "ms": 1000 * m.slope,
+                "floor_ms": 1000 * floor,
                 "plain_ms": 1000 * m.plain_slope,
                 "rounds": m.traffic.rounds_per_iteration,
                 "party_mb": max(sent[1:]),
                 "helper_mb": sent[0],
                 "party_mib": max(m.peak[1:]) / 2**20,
                 "helper_mib": m.peak[0] / 2**20,
-                "forecast_ms": 1000 * m.forecast.seconds_per_iteration if m.forecast else 0.0,
+                "forecast_ms": 1000 * m.forecast.seconds_per_iteration,
             }
             found.setdefault(name, []).append(row)
             print(
-                f"{value:10,}{row['ms']:16.1f}{row['plain_ms']:16.2f}{m.ratio:16.0f}{row['rounds']:16.0f}"
-                f"{row['party_mb']:16.2f}{row['helper_mb']:16.2f}",
+                f"{value:10,}{row['ms']:16.1f}{m.slope / floor:16.1f}{row['plain_ms']:16.2f}{m.ratio:16.0f}"
+                f"{row['rounds']:16.0f}{row['party_mb']:16.2f}{row['helper_mb']:16.2f}",
                 flush=True,
             )
     (RESULTS / "growth.json").write_text(json.dumps({"base": asdict(BASE), "series": found}, indent=1) + "\n")
@@ -73,6 +76,9 @@ def plot(found: dict[str, list[dict[str, float]]]) -> None:
         top, bottom = axes[0][column], axes[1][column]
         top.plot(x, [row["ms"] for row in rows], "o-", label="onetime, three or more processes over TLS")
         top.plot(x, [row["forecast_ms"] for row in rows], ":", color="tab:blue", label="its forecast")
+        top.plot(
+            x, [row["floor_ms"] for row in rows], "--", color="tab:red", label="the floor: bare exchange, expansion"
+        )
         top.plot(x, [row["plain_ms"] for row in rows], "s-", color="tab:gray", label="scikit-learn, pooled data")
         bottom.plot(x, [row["helper_mb"] for row in rows], "o-", color="tab:orange", label="helper")
         bottom.plot(x, [row["party_mb"] for row in rows], "s-", color="tab:green", label="each party")

@@ -13,25 +13,16 @@ from __future__ import annotations
 
 import argparse
 
-from coterie.transport.links import LINKS
-from measure import Workload, measure
+from measure import add_workload, measure, workload_of
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--protocol", default="onetime", choices=["onetime", "securenn"])
-    parser.add_argument("-n", type=int, default=10_000)
-    parser.add_argument("-d", type=int, default=2)
-    parser.add_argument("-k", type=int, default=4)
-    parser.add_argument("--parties", type=int, default=2)
+    add_workload(parser)
     parser.add_argument("--iterations", type=int, default=10)
-    parser.add_argument("--counts", default="secret", choices=["secret", "revealed"])
-    parser.add_argument("--labels", default="private", choices=["private", "revealed"])
-    parser.add_argument("--partition", default="horizontal", choices=["horizontal", "vertical", "mixed"])
-    parser.add_argument("--link", default="loopback", choices=list(LINKS))
     parser.add_argument("--repeats", type=int, default=1, help="take the best slope of several runs")
     a = parser.parse_args()
-    work = Workload(a.n, a.d, a.k, a.parties, a.protocol, a.partition, a.counts, a.labels, a.link)
+    work = workload_of(a)
     m = measure(work, 2, a.iterations, a.repeats)
     traffic = m.traffic
     print(f"{a.protocol}: {work.name}, {m.iterations} iterations, TLS, {a.link}\n")
@@ -47,10 +38,9 @@ def main() -> None:
         print(f"MB sent by {name:26}{sent / 1e6:10.1f}   (peak memory {m.peak[rank] / 2**20:,.0f} MiB)")
     print(f"largest error of a centre            {m.center_error:10.1e}")
     print(f"labels that differ from scikit-learn {m.label_differences:10d}   (of {a.n:,})")
-    if m.forecast is not None:
-        exact = m.forecast.bytes_sent == traffic.bytes_sent and m.forecast.rounds == traffic.rounds
-        print(f"forecast, ms an iteration            {1000 * m.forecast.seconds_per_iteration:10.1f}   ", end="")
-        print(f"(bytes and rounds {'as forecast' if exact else 'NOT as forecast'})")
+    exact = m.forecast.bytes_sent == traffic.bytes_sent and m.forecast.rounds == traffic.rounds
+    print(f"forecast, ms an iteration            {1000 * m.forecast.seconds_per_iteration:10.1f}   ", end="")
+    print(f"(bytes and rounds {'as forecast' if exact else 'NOT as forecast'})")
 
 
 if __name__ == "__main__":

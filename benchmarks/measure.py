@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
+import statistics
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,10 +19,21 @@ from coterie.planning import Forecast, forecast, planned
 from coterie.protocols import FAMILIES
 from coterie.runtime.job import Job, Report
 from coterie.runtime.processes import Usage, run_processes
-from coterie.transport import Traffic
+from coterie.transport import Traffic, World
 from coterie.transport.links import LINKS
 
-__all__ = ["Measured", "Workload", "measure", "plain_slope", "points"]
+__all__ = [
+    "Measured",
+    "Workload",
+    "add_workload",
+    "lap",
+    "measure",
+    "plain_slope",
+    "points",
+    "prepare",
+    "secure_fit",
+    "workload_of",
+]
 
 
 @dataclass(frozen=True)
@@ -51,6 +65,7 @@ class Measured:
 
     seconds: float
     slope: float
+    lap: float
     start_up: float
     iterations: int
     traffic: Traffic
@@ -59,7 +74,7 @@ class Measured:
     plain_slope: float
     center_error: float
     label_differences: int
-    forecast: Forecast | None
+    forecast: Forecast
 
     @property
     def ratio(self) -> float:
@@ -72,8 +87,11 @@ def points(n: int, d: int, k: int, seed: int = 0) -> tuple[np.ndarray, np.ndarra
     return x, x[np.argsort(x.sum(axis=1))[:k]]
 
 
-def secure_fit(work: Workload, x: np.ndarray, start: np.ndarray, iterations: int) -> tuple[Task, list[Report], Usage]:
-    """A fit over TLS between processes."""
+def prepare(
+    work: Workload, x: np.ndarray, start: np.ndarray | str, iterations: int, seed: int | None = None
+) -> tuple[Task, World, list[Job]]:
+    """A fit, ready to run: its task with a plan, who takes part, and everybody's job. `start`: the first centres, or
+    "random", drawn with that seed."""
     model = SecureKMeans(
         work.k,
         protocol=work.protocol,
@@ -82,6 +100,8 @@ def secure_fit(work: Workload, x: np.ndarray, start: np.ndarray, iterations: int
         counts=work.counts,
         labels=work.labels,
         init=start,
+        n_init=1,
+        random_state=seed,
         max_iter=iterations,
         tol=0,
         bounds=[(-1.0, 1.0)] * work.d,
@@ -92,9 +112,22 @@ def secure_fit(work: Workload, x: np.ndarray, start: np.ndarray, iterations: int
     task, blocks, *_ = prepare_fit(model, table)
     task = planned(task, work.parties, work.plan, LINKS[work.link])
     jobs = [Job(task), *(Job(task, block=block) for block in blocks)]
-    usage = Usage()
-    link = None if work.link == "loopback" else LINKS[work.link]
-    return task, run_processes(FAMILIES[work.protocol].world(names[1:]), jobs, usage, link=link), usage
+    return task, FAMILIES[work.protocol].world(names[1:]), jobs
+
+
+def secure_fit(
+    work: Workload, x: np.ndarray, start: np.ndarray | str, iterations: int, seed: int | None = None
+) -> tuple[Task, list[Report], Usage]:
+    """A fit over TLS between processes."""
+    task, world, jobs = prepare(work, x, start, iterations, seed)
+    usage, link = Usage(), None if work.link == "loopback" else LINKS[work.link]
+    return task, run_processes(world, jobs, usage, link=link), usage
+
+
+def lap(reports: Sequence[Report]) -> float:
+    """Seconds of an iteration at P1, which waits for everybody: the median, without the first two and the last, which
+    has no stop test. A slope between two runs says the same, with the noise of two starts."""
+    return statistics.median(one.seconds for one in reports[1].iterations[2:-1])
 
 
 def plain_fit(x: np.ndarray, start: np.ndarray, iterations: int) -> tuple[float, KMeans]:
@@ -133,12 +166,10 @@ def measure(work: Workload, short: int = 2, long: int = 12, repeats: int = 1) ->
         out = report.outcome
         labels[out.rows] = out.labels
         centers[:, out.center_columns] = task.encoding.decode(out.centers, out.center_columns)
-    expected = None
-    if work.protocol == "onetime" and work.labels == "private":
-        expected = forecast(task, work.parties, long, LINKS[work.link], "max_iter")
     return Measured(
         seconds=max(many.seconds),
         slope=(min(slow) - min(quick)) / (long - short),
+        lap=lap(reports),
         start_up=wall - max(many.seconds),
         iterations=reports[1].outcome.n_iter,
         traffic=traffic,
@@ -147,5 +178,22 @@ def measure(work: Workload, short: int = 2, long: int = 12, repeats: int = 1) ->
         plain_slope=plain_slope(x, start, short, long),
         center_error=float(np.abs(centers - plain.cluster_centers_).max()),
         label_differences=int((labels != plain.labels_).sum()),
-        forecast=expected,
+        forecast=forecast(task, work.parties, long, LINKS[work.link], "max_iter"),
     )
+
+
+def add_workload(parser: argparse.ArgumentParser) -> None:
+    """The options that describe a workload."""
+    parser.add_argument("--protocol", default="onetime", choices=["onetime", "securenn"])
+    parser.add_argument("-n", type=int, default=10_000)
+    parser.add_argument("-d", type=int, default=2)
+    parser.add_argument("-k", type=int, default=4)
+    parser.add_argument("--parties", type=int, default=2)
+    parser.add_argument("--counts", default="secret", choices=["secret", "revealed"])
+    parser.add_argument("--labels", default="private", choices=["private", "revealed"])
+    parser.add_argument("--partition", default="horizontal", choices=["horizontal", "vertical", "mixed"])
+    parser.add_argument("--link", default="loopback", choices=list(LINKS))
+
+
+def workload_of(a: argparse.Namespace) -> Workload:
+    return Workload(a.n, a.d, a.k, a.parties, a.protocol, a.partition, a.counts, a.labels, a.link)

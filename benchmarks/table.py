@@ -3,7 +3,8 @@
     python benchmarks/table.py [--quick] [--large] [--peers]
 
 Written to benchmarks/results/table.md as well. `--large` adds a million rows. `--peers` adds other frameworks
-(see peers/), each in a virtual environment of its own.
+(see peers/), each in a virtual environment of its own. `x floor`: how many times as long as the bare exchange and
+expansion of the same bytes take (`floor.py`), in time and in processor time of all roles.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from floor import Floor, measure_floor
 from measure import Measured, Workload, measure
 
 RESULTS = Path(__file__).parent / "results"
@@ -22,6 +24,7 @@ HEAD = [
     "protocol",
     "link",
     "ms / iteration",
+    "x floor: time, processor",
     "scikit-learn",
     "ratio",
     "rounds",
@@ -29,17 +32,20 @@ HEAD = [
     "peak MiB: party, helper",
     "largest centre error",
     "labels off",
-    "forecast ms",
+    "forecast ms (of measured)",
 ]
 
 
-def row(work: Workload, m: Measured, long: int) -> list[str]:
+def row(work: Workload, m: Measured, floor: Floor, long: int) -> list[str]:
+    times = m.slope / floor.together.least, sum(m.busy) / sum(floor.together.busy)
+    expected = m.forecast.seconds_per_iteration
     sent = [m.traffic.bytes_sent[f"P{j}"] / (long + 1) / 1e6 for j in range(work.parties + 1)]
     return [
         work.name,
         work.protocol,
         work.link,
         f"{1000 * m.slope:.1f}",
+        f"{times[0]:.1f}, {times[1]:.1f}",
         f"{1000 * m.plain_slope:.2f}",
         f"{m.ratio:,.0f}",
         f"{m.traffic.rounds_per_iteration}",
@@ -47,18 +53,20 @@ def row(work: Workload, m: Measured, long: int) -> list[str]:
         f"{max(m.peak[1:]) / 2**20:.0f}, {m.peak[0] / 2**20:.0f}",
         f"{m.center_error:.0e}",
         f"{m.label_differences}",
-        f"{1000 * m.forecast.seconds_per_iteration:.1f}" if m.forecast else "",
+        f"{1000 * expected:.1f} ({expected / m.slope:.0%})",
     ]
 
 
 def workloads(quick: bool, large: bool) -> list[tuple[Workload, int]]:
     """Each with the number of iterations of its longer run."""
     chosen = [
+        (Workload(400, 2, 4), 13),
         (Workload(10_000, 2, 4, protocol="securenn"), 12),
         (Workload(10_000, 2, 4, protocol="securenn", counts="revealed"), 12),
         (Workload(10_000, 2, 4), 22),
         (Workload(10_000, 2, 4, counts="revealed"), 22),
         (Workload(10_000, 2, 4, parties=3), 22),
+        (Workload(10_000, 2, 4, parties=8), 12),
         (Workload(100_000, 8, 8), 22),
     ]
     if not quick:
@@ -82,7 +90,8 @@ def main() -> None:
     lines = ["| " + " | ".join(HEAD) + " |", "|" + "---|" * len(HEAD)]
     print("\n".join(lines), flush=True)
     for work, long in workloads(arguments.quick, arguments.large):
-        lines.append("| " + " | ".join(row(work, measure(work, 2, long, repeats=3), long)) + " |")
+        floor = measure_floor(work)
+        lines.append("| " + " | ".join(row(work, measure(work, 2, long, repeats=3), floor, long)) + " |")
         print(lines[-1], flush=True)
     if arguments.peers:
         peers = Path(__file__).parent / "peers" / "run.py"

@@ -11,12 +11,16 @@ from pathlib import Path
 import pytest
 
 import coterie
+from coterie.protocols import FAMILIES
+from coterie.protocols.loading import RUN_BY_ALL
 
 SOURCE = Path(coterie.__file__).parent
 ORDER = [
     "errors",
+    "software",
     "events",
     "typed",
+    "faults",
     "terms",
     "ideal",
     "columns",
@@ -40,6 +44,7 @@ ORDER = [
     "parameters",
     "notices",
     "prediction",
+    "reporting",
     "fitted",
     "estimator",
     "surveying",
@@ -111,9 +116,71 @@ def test_the_package_says_that_it_is_typed():
     assert (SOURCE / "py.typed").exists()
 
 
-def test_a_party_at_work_needs_no_scikit_learn():
-    code = "import sys, coterie.runtime.worker; sys.exit('sklearn' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+#: What takes long to load, with whatever comes along: for compiling, data, pages, the estimator's base classes.
+COMPILER = {"numba", "llvmlite"}
+TABLES = {"duckdb", "pandas", "polars", "pyarrow", "adbc_driver_postgresql"}
+PAGES = {"matplotlib", "jinja2"}
+SCIKIT_LEARN = {"sklearn", "scipy", "joblib"}
+CONSOLE = {"typer", "rich", "pydantic"}
+EVERYTHING = COMPILER | TABLES | PAGES | SCIKIT_LEARN | CONSOLE
+#: By module, what must not be there once it is imported.
+LEFT_OUT = {
+    "coterie": EVERYTHING | {"numpy", "cryptography", "ssl"},
+    "coterie.runtime.worker": EVERYTHING,
+    "coterie.serving.child": EVERYTHING,
+    "coterie.relay.operate": EVERYTHING,
+    "coterie.study.run": EVERYTHING,
+    "coterie.study.predict": EVERYTHING,
+    "coterie.study.survey": EVERYTHING,
+    "coterie.runtime.processes": EVERYTHING,
+    "coterie.surveying": EVERYTHING,
+    "coterie.taking_part": EVERYTHING - CONSOLE,
+    "coterie.cli.app": EVERYTHING - CONSOLE,
+    "coterie.estimator": COMPILER | PAGES | CONSOLE | {"duckdb"},  # scikit-learn brings pandas, where it is installed
+}
+
+
+def fresh(code: str) -> str:
+    """What a new interpreter prints."""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+@pytest.mark.parametrize("module", LEFT_OUT)
+def test_what_takes_long_to_load_is_not_loaded_at_the_start(module):
+    loaded = fresh(f"import sys, {module}; print(*sys.modules)").split()
+    assert LEFT_OUT[module] & set(loaded) == set()
+
+
+@pytest.mark.parametrize("name", ["onetime", "securenn"])
+def test_a_party_at_work_loads_numba_without_what_is_optional(name):
+    """All that a worker has before it listens. What numba did without can still be loaded by others."""
+    code = "import sys, importlib.util, coterie.runtime.worker; from coterie.protocols import FAMILIES, load_family; "
+    code += (
+        f"load_family(FAMILIES[{name!r}], alone=True); print(*sys.modules); importlib.util.find_spec('scipy').loader"
+    )
+    loaded = set(fresh(code).split())
+    assert "numba" in loaded
+    assert (EVERYTHING - COMPILER | {"cffi"}) & loaded == set()
+
+
+@pytest.mark.parametrize("name", ["onetime", "securenn"])
+def test_a_fit_runs_the_kernels_that_its_family_declares(name):
+    """No others: those would be compiled while peers wait. All of them, or they would be loaded in vain."""
+    code = "import numpy as np; from coterie import SecureKMeans; from coterie.protocols import FAMILIES\n"
+    code += "from coterie.ring.compiling import KERNELS\n"
+    code += (
+        f"model = SecureKMeans(2, protocol={name!r}, scale='standard', n_init=2, quality=('inertia', 'silhouette'))\n"
+    )
+    code += "x = np.random.default_rng(0).normal(size=(40, 2)); model.fit(x); model.predict_parties([x[:20], x[20:]])\n"
+    code += "print(*(module for module, kernels in KERNELS.items() if any(one.loaded for one in kernels)))"
+    assert set(fresh(code).split()) == {*RUN_BY_ALL, *FAMILIES[name].kernels}
+
+
+def test_names_of_the_package_are_listed_before_they_are_loaded():
+    listed = fresh("import coterie; print(*dir(coterie))").split()
+    assert set(coterie.__all__) <= set(listed)
 
 
 def test_no_pickle_and_no_weak_randomness_in_the_source():

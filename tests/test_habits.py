@@ -171,8 +171,9 @@ def test_no_column_decides_alone(x, options):
 # -- what is said on the way -----------------------------------------------------------------------------
 
 
-def test_verbose_follows_the_iterations(capsys):
-    model = SecureKMeans(3, init="random", n_init=2, tol=0, random_state=1, verbose=1).fit(X)
+@pytest.mark.parametrize("transport", ["memory", "tls"])
+def test_verbose_follows_the_iterations(transport, capsys):
+    model = SecureKMeans(3, init="random", n_init=2, tol=0, random_state=1, transport=transport, verbose=1).fit(X)
     lines = capsys.readouterr().out.splitlines()
     begun = [line for line in lines if line.startswith("Initialization complete")]
     assert begun == ["Initialization complete, start 1", "Initialization complete, start 2"]
@@ -180,6 +181,8 @@ def test_verbose_follows_the_iterations(capsys):
     first = numbers.index(1, 1)  # where the second start begins
     assert numbers == [*range(1, first + 1), *range(1, len(numbers) - first + 1)]
     assert max(numbers) == model.n_iter_ - 1  # the last one is told by the end
+    said = [line for line in lines if line.startswith("Iteration ")]
+    assert all(re.fullmatch(r"Iteration \d+, inertia not opened, of at most 300, \d+\.\d ms", line) for line in said)
     assert lines[-2] == f"Converged at iteration {model.n_iter_}: strict convergence."
     assert lines[-1].startswith(f"SecureKMeans: {model.n_iter_} iterations, inertia ")
 
@@ -189,12 +192,21 @@ def test_what_is_not_opened_is_not_said_either(capsys):
     said = capsys.readouterr().out
     assert "inertia not opened" in said
     assert f"Converged at iteration {model.n_iter_}: center shift (not opened) within tolerance." in said
-    assert "inertia nan" in said
+    assert "inertia nan" not in said
+    assert f"SecureKMeans: {model.n_iter_} iterations, inertia not opened, " in said
 
 
 def test_a_fit_that_is_cut_short_is_not_said_to_have_converged(capsys):
     SecureKMeans(3, random_state=1, verbose=1, max_iter=1).fit(X)
-    assert "Converged" not in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "Converged" not in said
+    assert "Ended at iteration 1, the most that is allowed (max_iter)." in said
+
+
+def test_without_verbose_nothing_is_said(capfd):
+    """The same over TLS: tests/test_reporting.py."""
+    SecureKMeans(3, random_state=1).fit(X)
+    assert capfd.readouterr() == ("", "")
 
 
 def test_verbose_changes_nothing():

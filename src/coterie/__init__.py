@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from coterie.taking_part import Study
 
 __all__ = ["SecureKMeans", "Study", "__version__", "survey"]
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())  # silent until a program asks for its lines
 
@@ -30,3 +30,7 @@ def __getattr__(name: str) -> Any:
 
         return Study
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,16 +19,11 @@ from coterie.clustering.nearest import nearest_open
 from coterie.data import Blocks, gather, split
 from coterie.data.frames import LEFT_OUT, make_recipe
 from coterie.errors import InputError
-from coterie.fitted import rows_for_centers, run_jobs, split_raw, spread_labels, take_result
+from coterie.fitted import render_report, rows_for_centers, run_jobs, split_raw, spread_labels, take_result
 from coterie.notices import say_result, warn_of_one_column, warn_of_result
-from coterie.parameters import (
-    check_choices,
-    check_parameters,
-    check_whole_number,
-    name_parties,
-    prepare_fit,
-)
+from coterie.parameters import check_choices, check_parameters, check_whole_number, name_parties, prepare_fit
 from coterie.prediction import check_like_the_fit, prediction_jobs
+from coterie.reporting import Page
 from coterie.row_weights import check_parties_weights, split_weights
 from coterie.runtime.job import Kept
 
@@ -122,7 +120,7 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     random_state : int, RandomState or None, default=None
         For public choices (what draws the starting rows) only; never for the cryptographic randomness.
     verbose : int, default=0
-        Says what a fit came to; with `transport="memory"`, iteration by iteration.
+        1: prints iterations as they pass, and what a fit came to. Nothing that is not public.
 
     Attributes
     ----------
@@ -303,7 +301,9 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     ) -> SecureKMeans:
         prepared = prepare_fit(self, table, names, init, row_weights)
         warn_of_one_column(self, table, prepared.task.encoding.names)
-        take_result(self, table, prepared, run_jobs(self, prepared.jobs), dtype)
+        began = time.perf_counter()
+        reports = run_jobs(self, prepared.jobs)
+        take_result(self, table, prepared, reports, time.perf_counter() - began, dtype)
         warn_of_result(self, prepared.task.encoding.names)
         if self.verbose:
             say_result(self)
@@ -367,6 +367,12 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         whole = put_together(jobs[0].task, [report.outcome for report in run_jobs(self, jobs).values()])
         assert whole.labels is not None
         return spread_labels(whole.labels.astype(np.int32), table.kept)
+
+    def report(self, path: str | os.PathLike[str] | None = None, X: Any = None) -> Page | Path:
+        """What all parties together know, what was disclosed and what it took: the page, which a notebook shows (`str`
+        is its HTML), or with `path` that of the file it is written to. With X, the rows of the fit, they are drawn."""
+        page = Page(render_report(self, X))
+        return page if path is None else page.write(path)
 
     def shares(self) -> list[Kept]:
         """Every party's shares of the centres and, without output rules, of the one-hot labels: to compute on.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,14 +17,15 @@ from coterie.data import Blocks
 from coterie.data.frames import LEFT_OUT, Recipe, make_recipe, prepare_block
 from coterie.errors import InputError, ProtocolError
 from coterie.parameters import Prepared, name_parties
-from coterie.protocols import FAMILIES
+from coterie.protocols import FAMILIES, load_family
+from coterie.reporting import facts_of_fit
 from coterie.runtime.job import Job, Report, do
 from coterie.sharing import Disclosure
 
 if TYPE_CHECKING:
     from coterie.estimator import SecureKMeans
 
-__all__ = ["rows_for_centers", "run_jobs", "split_raw", "spread_labels", "take_result"]
+__all__ = ["render_report", "rows_for_centers", "run_jobs", "split_raw", "spread_labels", "take_result"]
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int32]
@@ -44,9 +46,9 @@ OPTIONAL = (
 
 
 def take_result(
-    model: SecureKMeans, table: Blocks, prepared: Prepared, reports: Mapping[int, Report], dtype: Any
+    model: SecureKMeans, table: Blocks, prepared: Prepared, reports: Mapping[int, Report], seconds: float, dtype: Any
 ) -> None:
-    """From what every role reports, by rank. `dtype`: of the centres."""
+    """From what every role reports, by rank. `seconds`: that it took. `dtype`: of the centres."""
     for name in OPTIONAL:
         if hasattr(model, name):
             delattr(model, name)
@@ -74,6 +76,8 @@ def take_result(
     model.inertia_, model.silhouette_, model.calinski_harabasz_ = (math.nan if v is None else v for v in told)
     model.disclosures_ = prepared.disclosed + _agreed_log(outcomes)
     model.traffic_ = whole.traffic
+    world = FAMILIES[model.protocol].world(name_parties(len(prepared.blocks)))
+    model._facts, model._ran_over = facts_of_fit(world, table, prepared, whole, seconds), model.transport
 
 
 def _take_centers(model: SecureKMeans, whole: Outcome, dtype: Any) -> None:
@@ -129,14 +133,18 @@ def split_raw(x: Any, partition: str, parties: int) -> list[Any]:
 def run_jobs(model: SecureKMeans, jobs: Sequence[Job]) -> dict[int, Report]:
     """Do the jobs, by rank; the reports by rank. At rank 0 only if this family has somebody there."""
     world = FAMILIES[model.protocol].world(name_parties(len(jobs) - 1))
+    say = functools.partial(print, flush=True) if model.verbose else None
     if model.transport == "tls":
         from coterie.runtime.processes import run_processes
 
-        return dict(zip(world.ranks, run_processes(world, jobs), strict=True))
+        return dict(zip(world.ranks, run_processes(world, jobs, say=say), strict=True))
     from coterie.runtime.threads import run_threads
 
-    said = {world.owners[0]: print} if model.verbose else {}
-    reports = run_threads(world, lambda me: do(me, jobs[me.rank], said.get(me.rank)), lanes=jobs[0].task.lanes)
+    load_family(FAMILIES[model.protocol])
+    first = world.owners[0]
+    reports = run_threads(
+        world, lambda me: do(me, jobs[me.rank], say if me.rank == first else None), lanes=jobs[0].task.lanes
+    )
     return dict(zip(world.ranks, reports, strict=True))
 
 
@@ -147,15 +155,34 @@ def rows_for_centers(model: SecureKMeans, x: Any) -> tuple[Floats, NDArray[np.bo
         raise InputError('the centres are shared (centers="shared"); use predict_parties')
     if model._metric is not None and model._weights is None and not model._closed.all():
         raise InputError('the scales are secret (scales="secret"); use predict_parties')
+    return _read_rows(model, x)
+
+
+def render_report(model: SecureKMeans, x: Any) -> str:
+    """The report of a fit; with `x`, the rows that were fitted, as they are to be drawn."""
+    from coterie.report.overview import render_fit
+
+    check_is_fitted(model)
+    if x is None:
+        return render_fit(model._facts, model._ran_over)
+    if not hasattr(model, "labels_"):
+        raise InputError('with matching="private" rows have no labels, and are not drawn: leave out X')
+    values, kept = _read_rows(model, x)
+    if len(kept) != len(model.labels_):
+        raise InputError(f"X has {len(kept):,} rows, and the fit had {len(model.labels_):,}; give the same, or none")
+    return render_fit(model._facts, model._ran_over, values, model.labels_[kept].astype(np.int64))
+
+
+def _read_rows(model: SecureKMeans, x: Any) -> tuple[Floats, NDArray[np.bool_]]:
+    """Features of rows, by the rules of the fit, and which rows are not left out."""
     recipe = make_recipe(model.missing, model.categories, model.distance)
     if recipe is not None:
-        return _read_new_rows(model, x, recipe)
+        return _read_by_recipe(model, x, recipe)
     found: Floats = validate_data(model, x, dtype=np.float64, reset=False)
     return found, np.ones(len(found), np.bool_)
 
 
-def _read_new_rows(model: SecureKMeans, x: Any, recipe: Recipe) -> tuple[Floats, NDArray[np.bool_]]:
-    """Features of rows to label, by the rules of the fit, and which rows are not left out."""
+def _read_by_recipe(model: SecureKMeans, x: Any, recipe: Recipe) -> tuple[Floats, NDArray[np.bool_]]:
     names = [str(name) for name in getattr(model, "feature_names_in_", [])]
     names = names or [f"x{l}" for l in range(model.n_features_in_)]
     given = [str(name) for name in getattr(x, "columns", names)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -45,9 +46,12 @@ def say_result(model: SecureKMeans) -> None:
     if model.n_iter_ < model.max_iter:
         why = "strict convergence" if model.tol == 0 else "center shift (not opened) within tolerance"
         print(f"Converged at iteration {model.n_iter_}: {why}.")
+    else:
+        print(f"Ended at iteration {model.n_iter_}, the most that is allowed (max_iter).")
     traffic = model.traffic_
+    inertia = "inertia not opened" if math.isnan(model.inertia_) else f"inertia {model.inertia_:.6g}"
     print(
-        f"SecureKMeans: {model.n_iter_} iterations, inertia {model.inertia_:.6g}, {traffic.rounds} rounds, "
+        f"SecureKMeans: {model.n_iter_} iterations, {inertia}, {traffic.rounds} rounds, "
         f"{sum(traffic.bytes_sent.values()):,} bytes"
     )
 

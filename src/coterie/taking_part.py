@@ -24,6 +24,7 @@ from coterie.data.sinks import read_labels
 from coterie.data.tables import Table
 from coterie.errors import CoterieError, InputError
 from coterie.report.formats import format_bytes
+from coterie.reporting import Page
 from coterie.sharing import Disclosure
 from coterie.study.agreement import study_hash
 from coterie.study.identity import load_key
@@ -37,6 +38,7 @@ from coterie.study.signatures import sign_study, verify_signatures
 from coterie.study.study_file import load_study
 from coterie.study.survey import run_survey
 from coterie.study.voice import Voice
+from coterie.study.withdrawing import withdraw_and_tell
 from coterie.transport import Traffic
 from coterie.typed import from_json
 
@@ -53,8 +55,8 @@ class Study:
     is not among the columns of a pandas frame, an index of that name is taken. `out`: a folder for the files that the
     command line writes; if left out, they are in a folder that goes when the result does. `verbose=1` shows progress,
     `verbose=0` nothing. `options`: what the command line has besides, in Python's spelling: `table`, `query`, `policy`,
-    `audit`, `state`, `listen`, `wait`, `timeout`, `stall`, `restart`, `passphrase` (bytes or text), `delimiter`,
-    `decimal`, `encoding`.
+    `audit`, `state`, `listen`, `proxy`, `wait`, `timeout`, `stall`, `restart`, `passphrase` (bytes or text),
+    `delimiter`, `decimal`, `encoding`.
     """
 
     def __init__(self, path: PathLike) -> None:
@@ -96,6 +98,12 @@ class Study:
     def verify(self) -> dict[str, str]:
         """When each participant has signed; an error that says who has not, or what was changed afterwards."""
         return {name: one.signed for name, one in verify_signatures(self.path, self.agreement).items()}
+
+    def withdraw(self, key: PathLike, *, passphrase: bytes | str | None = None) -> Path:
+        """Take the own signature back, for good, and tell the others who are up; returns the file to send to the rest.
+        Whoever has seen it does not run the study any more."""
+        with _in_python():
+            return withdraw_and_tell(self.path, load_key(Path(key), _bytes(passphrase)))[1]
 
     def preflight(
         self, key: PathLike, data: Any = None, *, verbose: int = 1, wait: float = 0.0, **options: Any
@@ -157,7 +165,19 @@ class Study:
         if "timeout" in given:
             given["patience"] = given.pop("timeout")
         given["passphrase"] = _bytes(given.get("passphrase"))
-        known = {"table", "query", "policy", "audit", "state", "listen", "wait", "patience", "stall", "restart"}
+        known = {
+            "table",
+            "query",
+            "policy",
+            "audit",
+            "state",
+            "listen",
+            "proxy",
+            "wait",
+            "patience",
+            "stall",
+            "restart",
+        }
         for name in given:
             if name not in {*known, "passphrase"}:
                 raise TypeError(f"{name} is not an option of Study; see its documentation")
@@ -201,24 +221,24 @@ class Results:
         return pandas.Series(self._labels, index=self._index[self.rows], name="label")
 
     @property
-    def found(self) -> dict[str, Any]:
-        """What a survey has found, as in survey.json."""
-        return from_json((self.out / "survey.json").read_bytes(), dict[str, Any])
+    def found(self) -> dict[str, Any] | None:
+        """What a survey has found, as in survey.json. None where this participant does not learn it."""
+        path = self.out / "survey.json"
+        return from_json(path.read_bytes(), dict[str, Any]) if path.exists() else None
 
-    def report(self, path: PathLike) -> Path:
-        """Write the report, as HTML, where you want it."""
-        return Path(shutil.copyfile(self._page(), path))
+    def report(self, path: PathLike | None = None) -> Page | Path:
+        """The report: the page, which a notebook shows (`str` of it is its HTML), or with `path` that of the file that
+        it is written to."""
+        page = self._page()
+        return page if path is None else page.write(path)
 
     def _repr_html_(self) -> str:
-        import html
+        return self._page()._repr_html_()
 
-        page = html.escape(self._page().read_text(encoding="utf-8"), quote=True)
-        return f'<iframe srcdoc="{page}" width="100%" height="600" sandbox></iframe>'
-
-    def _page(self) -> Path:
+    def _page(self) -> Page:
         for name in ("report.html", "survey.html"):
             if (self.out / name).exists():
-                return self.out / name
+                return Page((self.out / name).read_text(encoding="utf-8"))
         raise InputError(f"there is no report in {self.out}")
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from rich.console import Console as Rich
 
-from coterie.cli.console import Console, printable
+from coterie.cli.console import Console, fold, printable
 from coterie.study import signatures
 from coterie.study.audit import Audit
 from coterie.study.signatures import signature_path
@@ -31,7 +32,9 @@ def test_what_is_not_printable_is_spelt_out(capsys):
     Console().error(f"wrong {ESCAPES}\nfake", 2)
     told = capsys.readouterr()
     assert len(told.out.splitlines()) == 2
-    assert len(told.err.splitlines()) == 1
+    first, second = told.err.splitlines()
+    assert first.startswith("coterie: wrong ")
+    assert second == "  fake"  # it does not look like a line of its own
     assert all(line.isprintable() for line in (told.out + told.err).split("\n"))
 
 
@@ -52,7 +55,7 @@ def test_everybody_is_shown_with_role_address_and_fingerprint(cast, verb):
     study = load_study(cast.study_file("alice"))
     for rank, one in enumerate(study.everybody):
         role = "data party" if rank else "helper"
-        assert f"  - {one.name} ({role}) at {one.address}, fingerprint {one.fingerprint}\n" in said.out
+        assert f"  - {one.name} ({role}) at {one.address}\n    fingerprint {one.fingerprint}\n" in said.out
     found = msgspec.json.decode(coterie(*line, "--json").out.splitlines()[-1])["participants"]
     assert [one["fingerprint"] for one in found] == [one.fingerprint for one in study.everybody]
 
@@ -99,3 +102,17 @@ def test_files_of_others_are_shown_as_they_are_written(cast, tmp_path, monkeypat
     )
     assert said.code == 5
     assert said.err.rstrip("\n").isprintable()
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("mark", ["  - ", "ok   ", "NO   ", "?    ", "note ", "12:34:56 ", "    ", ""])
+def test_lines_break_between_words_and_go_on_where_their_text_begins(width, mark):
+    """Whatever the terminal; what is copied from a log is in one piece."""
+    words = ["words"] * 40
+    screen = Rich(force_terminal=True, width=width, _environ={"TERM": "xterm"})
+    first, *more = fold(mark + " ".join(words), screen).split("\n")
+    assert first.startswith(mark)
+    assert all(len(line) <= width for line in (first, *more))
+    assert all(line.startswith(" " * len(mark) + "w") for line in more)
+    assert " ".join([first, *more]).split()[-40:] == words
+    assert fold(mark + " ".join(words), Rich(force_terminal=False, width=width)) == mark + " ".join(words)

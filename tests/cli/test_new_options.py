@@ -83,7 +83,7 @@ def test_columns_that_are_not_meant_are_pointed_out(file, tmp_path, capsys):
         (["-k", "3:3"], "--clusters 3:3"),
         (["-k", "1:3"], "--clusters 1:3"),
         (["-k", "a:b"], "--clusters 'a:b'"),
-        (["-k", "2:91"], "n_clusters=91"),
+        (["-k", "2:91"], "--clusters 91"),
         (["-k", "2:3", "--choose", "elbow"], "--choose"),
         (["-k", "2", "--scale", "unit"], "--scale"),
         (["-k", "2", "--init", "first"], "--init"),

@@ -129,6 +129,7 @@ def one_small(tmp_path):
     return write_csv(tmp_path / "small.csv", np.concatenate(half), ["age", "mass"], people=False)
 
 
+@pytest.mark.slow
 def test_a_page_shows_what_a_party_would_have(one_small, tmp_path, capsys):
     """The attack: an overview that shows a small cluster's centre, as a party of a real study would never have it."""
     out = tmp_path / "out"
@@ -184,9 +185,9 @@ def test_all_closed(one_small, tmp_path, capsys):
         (["-k", 3, "--bounds", "weight=0:1"], 2, "'weight'"),
         (["-k", 3, "--bounds", "age=100:200"], 3, "column 'age'"),
         (["-k", 3, "--parties", 1], 2, "--parties"),
-        (["-k", 3, "--parties", 4, "--partition", "vertical"], 2, "n_parties=4"),
-        (["-k", 91], 2, "n_clusters=91"),
-        (["-k", 0], 2, "n_clusters"),
+        (["-k", 3, "--parties", 4, "--partition", "vertical"], 2, "--parties 4"),
+        (["-k", 91], 2, "--clusters 91"),
+        (["-k", 0], 2, "--clusters must be at least 1"),
         (["-k", 3, "--labels", "revealed", *OFF], 2, "vertical"),
         (["-k", 3, "--labels", "revealed"], 2, "--least-cluster-size 1"),
         (["-k", 3, "--counts", "revealed"], 2, "--least-cluster-size 1"),

@@ -15,6 +15,7 @@ import pytest
 from coterie import __version__, errors
 from coterie.cli import progress
 from coterie.cli.app import HELP
+from coterie.software import software_digest
 from coterie.study.agreement import study_hash
 from coterie.study.prepare import prepare
 from coterie.study.session import meeting_of
@@ -374,7 +375,8 @@ def test_explain(agreed):
 
 
 def test_version_and_help():
-    assert coterie("--version") == Said(0, f"coterie {__version__}\n", "")
+    digest = software_digest()
+    assert coterie("--version") == Said(0, f"coterie {__version__} ({digest[:12]})\ndigest {digest}\n", "")
     for verb in ("run", "predict", "preflight", "study create", "study sign", "identity create", "audit verify"):
         said = coterie(*verb.split(), "--help")
         assert said.code == 0

@@ -39,10 +39,13 @@ HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 @pytest.mark.parametrize("path", [p for p in PAGES if blocks(p, "python")], ids=name_of)
 def test_code_blocks_run(path, tmp_path, monkeypatch):
-    """All of a page's blocks, in order, in one namespace and an empty folder."""
+    """All of a page's blocks, in order, in one namespace and an empty folder; but what needs a study and others runs in
+    test_taking_part.py."""
     monkeypatch.chdir(tmp_path)
     namespace = {"__name__": "__main__"}
     for block in blocks(path, "python"):
+        if block.note.startswith("study: "):
+            continue
         code = "\n" * (block.line - 1) + block.body  # so that a traceback shows the page's own lines
         exec(compile(code, str(path), "exec"), namespace)
 

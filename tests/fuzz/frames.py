@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from coterie import __version__
 from coterie.errors import AuthenticationError, FrameError, PeerLost, PeerUnreachable
 from coterie.study.audit import Head
 from coterie.study.greetings import Card, Front, Greeting, read_letter
@@ -39,7 +40,7 @@ CHANGES = (_field, _field, _fields, _flipped, _cut, _control, _rubbish, _twice)
 COUNTED, MOST = 20, 4 << 20
 
 HEAD = Head("ab" * 32, 7, "cd" * 32, "ef" * 64)
-CARD = Card("0.1.0", dict.fromkeys(("study", "clustering", "data", "disclosures", "participants"), "0" * 64), 1.5)
+CARD = Card(__version__, dict.fromkeys(("study", "clustering", "data", "disclosures", "participants"), "0" * 64), 1.5)
 GREETING = Greeting(CARD, bytes(16), "fit", 24, 2, marks=[("0" * 32, 1, 0, 3)], commitment="a" * 64, head=HEAD)
 LETTERS: list[tuple[type[Any], bytes]] = [
     (kind, msgspec.msgpack.encode(letter))
@@ -67,6 +68,9 @@ class FedWatched(Fed):
 
     def getpeercert(self, binary_form: bool) -> bytes:
         return _rogue().der
+
+    def get_verified_chain(self) -> list[bytes]:
+        return [_rogue().der]
 
     def sendall(self, raw: bytes) -> None:
         pass

@@ -88,8 +88,8 @@ def test_several_starts(options):
 def test_a_million_rows_take_no_longer_to_forecast():
     task = planned(sketch(even_layout("horizontal", 10**6, 2, 2), 4, protocol="securenn"), 2, "auto")
     found = forecast(task, 2, 10, LAN, "stop")
-    assert found.rounds_per_iteration == 139
-    assert found.bytes_per_iteration["P1"] > 10**9
+    assert found.rounds_per_iteration == 43
+    assert found.bytes_per_iteration["P1"] > 8 * 10**8
     assert found.seconds > 60
 
 

@@ -24,5 +24,5 @@ def arg_min(me: Party, values: Shared) -> Shared:
     return securenn(me, values).arg_min_of(values)
 
 
-def divide(me: Party, x: Shared, y: Shared, bits: int) -> tuple[Shared, Shared]:
-    return securenn(me, x).divide(x, y, bits)
+def divide(me: Party, x: Shared, y: Shared, bits: int, digit: int = 1) -> tuple[Shared, Shared]:
+    return securenn(me, x).divide(x, y, bits, digit)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.errors import MaterialReused
-from coterie.protocols.securenn.compare import FIELD, compare_at_helper, private_compare, unblinded
+from coterie.protocols.securenn.compare import FIELD, PIECE, Blinding, compare_at_helper, private_compare, unblinded
 from coterie.randomness import Material
 from coterie.randomness.material import BitsOver
 from coterie.ring import Array
@@ -109,6 +111,41 @@ def test_bits_serve_one_comparison():
 
     with pytest.raises(MaterialReused):
         run(2, role)
+
+
+def test_a_blinding_serves_one_comparison():
+    def role(me: Party) -> None:
+        r, beta = np.zeros(1, np.uint64), np.zeros(1, np.uint8)
+        blinding = None if me.deals else Blinding(me, 1, 4)
+        for _ in range(2):
+            dealt = me.deal(Material("x", bound={"x": BitsOver(FIELD, 1, 4)}))
+            if me.deals:
+                dealt.bind(lambda: {"x": np.array([3], np.uint64)})
+                compare_at_helper(me, 1, 4)
+            else:
+                private_compare(me, dealt, "x", r, beta, blinding=blinding)
+
+    with pytest.raises(MaterialReused, match="blinding"):
+        run(2, role)
+
+
+def test_a_blinding_shows_nothing_and_is_not_pickled():
+    def role(me: Party) -> None:
+        if me.deals:
+            return
+        blinding = Blinding(me, 3, 4)
+        assert repr(blinding) == "Blinding()"
+        with pytest.raises(TypeError, match="pickled"):
+            pickle.dumps(blinding)
+
+    run(2, role)
+
+
+@pytest.mark.parametrize("count", [0, 1, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE + 7])
+def test_the_helper_looks_at_every_piece(count):
+    x, r = np.arange(count) * 7 % 16, np.arange(count) * 5 % 16
+    found, _ = answers(2, 4, x.tolist(), r.tolist(), [0, 1] * (count // 2) + [0] * (count % 2))
+    assert found.tolist() == [i % 2 * (i < count // 2 * 2) ^ int(a > b) for i, (a, b) in enumerate(zip(x, r))]
 
 
 @pytest.mark.parametrize("p", [2, 3, 5])

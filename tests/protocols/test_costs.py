@@ -52,6 +52,13 @@ for bits in (1, 2, 5, 16):
     CASES[f"Division {bits}"] = Case(
         lambda me, x, y, bits=bits: stack(divide(me, x, y, bits)), [(7,)] * 2, 8 * bits - 1, 8 * bits - 1
     )
+for bits, digit, steps in ((16, 4, 4), (16, 2, 8), (5, 2, 3)):
+    CASES[f"Division {bits} by {digit}"] = Case(
+        lambda me, x, y, bits=bits, digit=digit: stack(divide(me, x, y, bits, digit)),
+        [(7,)] * 2,
+        8 * steps - 1,
+        8 * steps - 1,
+    )
 for k in range(2, 10):
     products = log2_up(k - 1)
     CASES[f"LabelSamples {k}"] = Case(label_samples, [(7, 2), (k, 2)], 8 + products, 9 + products)

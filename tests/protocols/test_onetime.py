@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from coterie.protocols.numerics import reciprocals
 from coterie.protocols.onetime.bits import BitFactor, bit_products, products_of
+from coterie.protocols.onetime.blinded import blind, compare, go_on_with
 from coterie.protocols.onetime.centers import mask_centers, movement
 from coterie.protocols.onetime.labelling import all_pairs, bracket, one_hot, select_words, tournament
 from coterie.protocols.onetime.means import lift, mean_times_power, open_places, reciprocal_table, truncate
@@ -143,6 +144,62 @@ def test_selection_for_all_words_of_a_tiny_ring(p):
     assert ran.traffic.rounds == 1
 
 
+# -- scores with noise -------------------------------------------------------------------------------------------------
+
+
+def compared(p, grid, width):
+    """<z_1 < z_0> of scores whose shares are given (p, 2, n), what was opened, and the noise of the scores."""
+    n, pair = grid.shape[2], (np.array([0]), np.array([1]))
+
+    def role(me):
+        z = blind(me, mine(me, list(grid)), 2, n, width)
+        signs, opened = compare(me, z, *pair, *pair, n, width)
+        return (signs, z.noise()) if me.deals else (signs, opened.c)
+
+    return run(p, role).results
+
+
+@pytest.mark.parametrize("p", PARTIES)
+def test_scores_with_noise_compare_right_for_all_splits_of_a_tiny_ring(p):
+    ring = Words(4)
+    shares = np.array(list(product(range(16), repeat=p)), np.uint64).T
+    columns = padded(np.arange(shares.shape[1]))
+    grid = np.stack([np.zeros((p, len(columns)), np.uint64), shares[:, columns]], axis=1)
+    values = ring.signed(ring.reduce(shares.sum(axis=0)))[columns]
+    (_, noise), *found = compared(p, grid, 4)
+    assert (unpacked(xor([None, *(signs for signs, _ in found)]))[0] == (values < 0)).all()
+    for _, c in found:  # everybody sees the difference, with the noise of both
+        assert (c[0] == ring.encode(values + ring.signed(ring.reduce(noise[1] - noise[0])))).all()
+
+
+@pytest.mark.parametrize("p", PARTIES)
+@pytest.mark.parametrize("sizes", [(2, 1), (3,), (2, 2)])
+def test_winners_scores_for_all_bits_and_words_of_a_tiny_ring(p, sizes):
+    """Groups of so many nodes; what is not chosen stays out, whatever it is; the noise is the helper's to know."""
+    ring, starts = Words(4), np.cumsum([0, *sizes[:-1]])
+    first = np.array([a for a, size in zip(starts, sizes, strict=True) for _ in range(size - 1)])
+    other = np.array([a + i for a, size in zip(starts, sizes, strict=True) for i in range(1, size)])
+    drawn = np.random.default_rng(len(sizes)).integers(0, 16, (sum(sizes), 256))
+    drawn[0], drawn[1] = np.repeat(np.arange(16), 16), np.tile(np.arange(16), 16)
+    cases = [(bits, drawn) for bits in product([0, 1], repeat=len(other))]
+    values = np.concatenate([scores for _, scores in cases], axis=1)
+    bits = np.concatenate([np.repeat(np.array(b)[:, None], 256, axis=1) for b, _ in cases], axis=1)
+    n, words, picks = values.shape[1], splits(ring, values, p), xor_splits(bits, p)
+
+    def role(me):
+        z = blind(me, mine(me, words), len(values), n, 4)
+        _, opened = compare(me, z, first, other, first, other, n, 4)
+        new = go_on_with(me, z, opened, mine(me, picks), first, other, starts, n, 4)()
+        return new.noise() if me.deals else new.share
+
+    noise, *shares = run(p, role).results
+    found = ring.reduce(np.sum(shares, axis=0, dtype=np.uint64) - noise)
+    expected = values[starts].astype(np.int64)
+    for t, (a, b) in enumerate(zip(first, other, strict=True)):
+        expected[np.searchsorted(starts, a)] += bits[t] * (values[b] - values[a]).astype(np.int64)
+    assert (found == ring.encode(expected)).all()
+
+
 # -- labels ------------------------------------------------------------------------------------------------------------
 
 
@@ -161,7 +218,7 @@ def test_labels_are_the_same_for_every_schedule_ties_to_the_lowest(p, k):
     scores = np.random.default_rng(k).integers(-4, 4, (k, n))  # few values, so that ties abound
     shares = splits(ring, scores, p)
     for schedule in schedules(k):
-        ran = run(p, lambda me, schedule=schedule: one_hot(me, mine(me, shares), k, n, 8, schedule))
+        ran = run(p, lambda me, schedule=schedule: one_hot(me, blind(me, mine(me, shares), k, n, 8), k, n, 8, schedule))
         hot = unpacked(xor(ran.results))
         assert (hot.sum(axis=0) == 1).all()
         assert (hot.argmax(axis=0) == scores.argmin(axis=0)).all()

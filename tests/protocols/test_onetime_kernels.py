@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coterie.protocols.onetime.kernels import masked_difference, spread, two_products, two_sums
+from coterie.protocols.onetime.kernels import differences, masked_difference, spread, two_products, two_sums
 
 LENGTHS = (1, 511, 513, 1025, 3000)
 
@@ -49,6 +49,14 @@ def test_spread(random, words, n):
 
 
 @pytest.mark.parametrize("width", [8, 33, 64])
+def test_differences(words, width):
+    z, mask = words(3, 70), np.uint64((1 << width) - 1)
+    left, right, out = np.array([0, 2]), np.array([1, 0]), np.empty(140, np.uint64)
+    differences(z, left, right, mask, out)
+    assert (out.reshape(2, 70) == ((z[right] - z[left]) & mask)).all()
+
+
+@pytest.mark.parametrize("width", [4, 40, 64])
 def test_masked_difference(words, width):
     mask, left, right = np.uint64((1 << width) - 1), np.array([0, 2, 1]), np.array([1, 0, 2])
     z, r, out = words(3, 700), words(3 * 700), np.zeros(3 * 700, np.uint64)

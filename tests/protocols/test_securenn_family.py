@@ -189,6 +189,22 @@ def test_labels_whatever_the_blocks(p, block_rows):
 
 
 @pytest.mark.parametrize("p", [2, 3])
+@pytest.mark.parametrize("half", [(1,), (2, 1), (32767,), (46340, 46340), (2**17 - 1, 3), (2**16, 2**16)])
+def test_labels_at_the_ends_of_the_range(p, half):
+    """Rows in the corners, and centres there, or as far outside as rounding to a step may put them: distances differ by
+    as much as they can."""
+    step = Problem(4, 2, half).quotient_steps(16)
+    edge = np.array(half) + np.where(step > 1, step // 2 + 1, 0)
+    rows = np.array([half, [-h for h in half], [0] * len(half)])
+    problem = Problem(3, 3, half)
+    for centers in ([edge, -edge, edge], [-edge, -edge, edge], [edge, edge * 0, -edge]):
+        (labels,) = check(p, problem, lambda f, x, c: f.gather(f.label(f.lay_out(x), c)), rows, centers)
+        distances = ((rows[:, None] - np.array(centers)) ** 2).sum(axis=2)
+        assert labels.argmax(axis=1).tolist() == distances.argmin(axis=1).tolist()
+        check(p, problem, lambda f, m: f.arg_min(m), distances)
+
+
+@pytest.mark.parametrize("p", [2, 3])
 def test_labels_of_no_rows(p):
     check(p, SMALL, lambda f, x, c: f.gather(f.label(f.lay_out(x), c)), np.zeros((0, 2), int), [[1, 2], [3, 4], [5, 6]])
 

@@ -159,3 +159,49 @@ def test_signs_keep_the_shape(p):
 
 def test_sign_of_nothing():
     assert compute(2, drelu, np.zeros((0, 3), np.int64))[0].shape == (0, 3)
+
+
+# -- DReLU of few bits -----------------------------------------------------------------------------------------
+
+
+def check_narrow_signs(p: int, width: int, bits: int, times: int) -> None:
+    """Every number of so many bits, in every split over a wider ring."""
+    ring = Words(width)
+    a = every_split(ring, p, times)
+    signed = ring.signed(value_of(ring, a))
+    inside = (signed >= -(1 << bits)) & (signed < 1 << bits)
+    positive, ran = on_shares(p, lambda me, x: drelu(me, x, bits), (ring, only(a, inside)))
+    assert (positive == (signed[inside] >= 0)).all()
+    assert {result.ring for result in ran.results} == {ring}
+
+
+@pytest.mark.parametrize(
+    ("p", "width", "bits", "times"), [(2, 6, 0, 16), (2, 6, 1, 16), (2, 6, 3, 8), (2, 7, 2, 8), (3, 5, 1, 4)]
+)
+def test_sign_of_few_bits_in_every_split(p, width, bits, times):
+    check_narrow_signs(p, width, bits, times)
+
+
+@pytest.mark.parametrize("bits", [4, 5, 9, 100])
+def test_a_bound_that_says_nothing_changes_nothing(bits):
+    """Of numbers in a ring of six bits, which lie in a quarter of it anyway."""
+    check_narrow_signs(2, 6, min(bits, 4), 4)
+    values = [-16, -1, 0, 15]
+    got, ran = compute(2, lambda me, x: drelu(me, x, bits), values, width=6)
+    assert got.tolist() == [0, 0, 1, 1]
+    assert ran.recordings[0].received[-1].array.shape == (4, 6)
+
+
+@given(p=PARTIES, bits=st.sampled_from([1, 8, 37, 61]), data=st.data(), seed=st.integers(0, 99))
+@protocol_settings
+def test_sign_of_any_number_of_few_bits(p, bits, data, seed):
+    values = data.draw(vectors(numbers(-(1 << bits), (1 << bits) - 1)))
+    got, ran = compute(p, lambda me, x: drelu(me, x, bits), values, seed=seed)
+    assert got.tolist() == [int(v >= 0) for v in values]
+    compared = [frame.array.shape for frame in ran.recordings[0].received if frame.array.dtype == np.uint8]
+    assert compared == [(len(values), bits + 2)] * (2 * p)
+
+
+def test_a_number_beyond_its_bound_gets_a_wrong_sign():
+    """The bound is a promise: nobody could check it."""
+    assert compute(2, lambda me, x: drelu(me, x, 3), [7, 8, -8, -9])[0].tolist() == [1, 0, 0, 1]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -12,9 +14,19 @@ from typing import Any, TypeVar
 
 from coterie.relay import Limits, Registry, Relay
 from coterie.relay.operate import listen_at, load_relay
-from tests.study.walk import Cast, coterie, free_addresses
+from coterie.study.identity import load_identity
+from tests.study.walk import Cast, coterie, free_addresses, wait_until
 
-__all__ = ["RelayCast", "RunningRelay", "TinyProxy", "hang_up", "make_relay", "passing"]
+__all__ = [
+    "RelayCast",
+    "RelayProcess",
+    "RunningRelay",
+    "TinyProxy",
+    "hang_up",
+    "make_relay",
+    "passing",
+    "reach_by_relay",
+]
 
 T = TypeVar("T")
 
@@ -42,8 +54,6 @@ class RunningRelay:
         key = identity.with_name(identity.name.replace(".identity.toml", ".key"))
         self.registry = Registry(load_relay(key), files, folder, open_)
         self.limits, self.kind = limits, kind
-        from coterie.study.identity import load_identity
-
         self.identity = load_identity(identity)
         self.listener = listen_at(self.identity.address)
         self.up = threading.Event()
@@ -80,6 +90,35 @@ class RunningRelay:
         self.close()
 
 
+class RelayProcess:
+    """`coterie relay` in a process of its own, which can be killed and started again."""
+
+    def __init__(self, identity: Path, files: Sequence[Path]) -> None:
+        self.identity, self.said = identity, identity.with_name("relay.out")
+        self.line = ["relay", "--listen", load_identity(identity).address, "--key"]
+        self.line += [str(identity).replace(".identity.toml", ".key")]
+        self.line += [word for file in files for word in ("--study", str(file))]
+        self.start()
+
+    def start(self) -> None:
+        with self.said.open("wb") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "coterie", *self.line], stdin=subprocess.DEVNULL, stdout=out, stderr=out
+            )
+        wait_until(lambda: self.process.poll() is not None or b"listens at" in self.said.read_bytes(), 120, "a relay")
+        assert self.process.poll() is None, self.said.read_text()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def __enter__(self) -> RelayProcess:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.kill()
+
+
 class RelayCast(Cast):
     """Organisations of which some are reached by way of a relay."""
 
@@ -90,11 +129,15 @@ class RelayCast(Cast):
         super().__init__(folder, parties, addresses=addresses)
         for name in self.names:
             if name not in direct:
-                self.key(name).unlink()
-                self.identity(name).unlink()
-                via = (relays or {}).get(name, relay)
-                made = coterie("identity", "create", name, "--via", via, "--folder", self.at(name))
-                assert made.code == 0, made.err
+                reach_by_relay(self, name, (relays or {}).get(name, relay))
+
+
+def reach_by_relay(cast: Cast, name: str, relay: Path) -> None:
+    """A participant has another identity: without an address of its own."""
+    cast.key(name).unlink()
+    cast.identity(name).unlink()
+    made = coterie("identity", "create", name, "--via", relay, "--folder", cast.at(name))
+    assert made.code == 0, made.err
 
 
 class TinyProxy:

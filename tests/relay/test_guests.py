@@ -12,13 +12,13 @@ from typing import ClassVar
 
 import pytest
 
-from coterie.errors import AuthenticationError
+from coterie.errors import AuthenticationError, PeerLost, PeerUnreachable
 from coterie.relay import Limits, Relay
 from coterie.relay.splice import CHUNK, Pair
 from coterie.study.agreement import study_hash
 from coterie.study.identity import load_identity, load_key
 from coterie.study.signatures import bring_signed
-from coterie.transport.certificates import Credentials, create_credentials
+from coterie.transport.certificates import Credentials, create_credentials, create_link, fingerprint
 from coterie.transport.hello import NotYet, Peer, begin_tls, context
 from coterie.transport.relay_messages import Answer, Listen, Recorded, Refused, pack
 from coterie.transport.relayed import ByRelay, RelayAt, Turned, ask_relay, bring_study, exchange
@@ -93,7 +93,6 @@ def test_strangers_get_nowhere(world, caplog):
     with pytest.raises(Turned):  # who shows no certificate brings a study, or nothing; and here not even that
         bring_study(world.at, bring_signed(world.cast.study_file("bob"), world.cast.study, world.study), 20)
     # a certificate that was made under alice's name, asked for by alice's own label
-    from coterie.transport.certificates import fingerprint
     from coterie.transport.relay_messages import label_of
 
     asked = label_of(fingerprint(world.at.certificate), fingerprint(world.keys["alice"].certificate))
@@ -296,6 +295,24 @@ class Flipping(Pair):
         await super()._pass_on(way, target, memoryview(changed))
 
 
+class Replaying(Pair):
+    """Says once more, after a while, what has passed before."""
+
+    async def _pass_on(self, way, target, piece):
+        if way == 0 and self.passed[0] > 3000:
+            piece = memoryview(self.kept + bytes(piece))
+        self.kept = bytes(piece)
+        await super()._pass_on(way, target, piece)
+
+
+class Babbling(Pair):
+    """Says something of its own after a while."""
+
+    async def _pass_on(self, way, target, piece):
+        rubbish = b"rubbish " * 64 if way == 0 and self.passed[0] > 3000 else b""
+        await super()._pass_on(way, target, memoryview(rubbish + bytes(piece)))
+
+
 def records(raw: bytes) -> list[int]:
     """The types of TLS records that bytes consist of; whatever else there is fails."""
     kinds, at = [], 0
@@ -323,22 +340,25 @@ def test_nothing_but_tls_of_the_participants_passes(tmp_path, monkeypatch):
             cast.run()
     assert len(Recording.seen) >= 12
     whole = 0
-    for raw in Recording.seen:
+    certificates = [ssl.PEM_cert_to_DER_cert(one.certificate) for one in cast.study.everybody]
+    for raw in filter(None, Recording.seen):
         kinds = records(bytes(raw))
         assert kinds[0] == 22  # a hello, in clear; all after the handshake is encrypted, and called application data
         assert set(kinds[3:]) <= {23}
         whole += len(raw)
-        for name in cast.names:  # not even whose certificate it is
-            assert name.encode() not in raw
+        for certificate in certificates:  # not even whose it is; names are so short that they occur by chance
+            assert certificate not in raw
+            assert certificate[-16:] not in raw
     assert whole > 10_000
 
 
-def test_flipped_bits_end_the_run_by_name(tmp_path, monkeypatch):
+@pytest.mark.parametrize("kind", [Flipping, Replaying, Babbling])
+def test_a_relay_that_lies_ends_the_run_by_name(tmp_path, monkeypatch, kind):
     from coterie.errors import TransportError
     from coterie.relay import server
     from tests.relay.test_relayed_runs import give
 
-    monkeypatch.setattr(server, "Pair", Flipping)
+    monkeypatch.setattr(server, "Pair", kind)
     relay = make_relay(tmp_path)
     with RelayCast(tmp_path, relay) as cast:
         cast.agree(*SMALL)
@@ -350,6 +370,70 @@ def test_flipped_bits_end_the_run_by_name(tmp_path, monkeypatch):
             assert error.peer in cast.names
             assert "the relay" in str(error)
         assert not any(cast.at(name, "results").exists() for name in cast.names)
+
+
+def test_a_renewed_key_gets_nowhere_in_a_study_that_does_not_accept_them(world):
+    """The relay knows the certificate that vouches for it, whoever shows it."""
+    old, new = world.keys["alice"], create_credentials("alice")
+    world.keys["alice"] = Credentials(create_link(old.key, new), new.key, (), fingerprint(old.certificate))
+    with contextlib.closing(world.listen("bob")), pytest.raises(Turned, match="does not know the study"):
+        world.dial("alice", "bob")
+
+
+class Crossing(Relay):
+    """Joins whoever calls in one study with the one of the same name in another. `called`: studies, fingerprints and
+    names."""
+
+    called: ClassVar[list[tuple[str, str, str]]] = []
+
+    async def _find(self, request):
+        await super()._find(request)
+        names = {(study, who): called for study, who, called in self.called}
+        mine = names[request.study, request.to]
+        others = [
+            listening for key, listening in self.listening.items() if key[0] != request.study and names.get(key) == mine
+        ]
+        return others[0] if others else None
+
+    async def _answer(self, guest, request):
+        if request.token in self.calls:
+            self.calls[request.token].who = guest.who
+        await super()._answer(guest, request)
+
+
+@pytest.mark.slow
+def test_a_relay_that_mixes_up_two_studies_ends_both_by_name(tmp_path, monkeypatch):
+    """All are joined with their namesakes of the other study, who have other keys; nobody says anything to them."""
+    from tests.relay.test_relayed_runs import give
+
+    relay = make_relay(tmp_path)
+    with RelayCast(tmp_path / "a", relay) as first, RelayCast(tmp_path / "b", relay) as second:
+        casts = [first, second]
+        called = []
+        for cast in casts:
+            cast.agree(*SMALL)
+            give(cast)
+            called += [(study_hash(cast.study), one.fingerprint, one.name) for one in cast.study.everybody]
+        monkeypatch.setattr(Crossing, "called", called)
+        with RunningRelay(relay, [cast.study_file("alice") for cast in casts], kind=Crossing):
+            ended: dict[int, dict] = {}
+            threads = [
+                threading.Thread(target=lambda at=at: ended.update({at: casts[at].take_part()}), daemon=True)
+                for at in range(2)
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(300)
+        for at, cast in enumerate(casts):
+            for error in ended[at].values():
+                assert isinstance(error, AuthenticationError | PeerLost | PeerUnreachable), ended
+                assert error.peer in cast.names
+                assert "the relay" in str(error) or isinstance(error, PeerLost)  # it has heard of it from another
+            assert not any(cast.at(name, "results").exists() for name in cast.names)
+        # Those of one study may be gone before anybody of the other meets them, and are unreachable then.
+        errors = [error for one in ended.values() for error in one.values()]
+        assert any(isinstance(error, AuthenticationError) for error in errors), ended
 
 
 class Swapping(Relay):

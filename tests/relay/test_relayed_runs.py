@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from coterie.errors import PeerLost, PeerUnreachable
-from coterie.study.identity import load_identity
+from coterie.study.identity import load_identity, renew_identity
+from coterie.study.renewals import renewed_path
 from coterie.study.voice import Voice
 from tests.relay.places import RelayCast, RunningRelay, TinyProxy, make_relay
 from tests.study.pooled import RANDOM_ROWS, X, pooled
@@ -117,3 +118,18 @@ def test_a_relay_that_dies_ends_the_run_by_name_and_it_is_taken_up_again(tmp_pat
             cast.run()
             check(cast)
             assert cast.entry("alice", "agreed")["resumed_after"] is not None
+
+
+@pytest.mark.parametrize("accepted", [True, False])
+def test_renewed_keys_by_way_of_a_relay(tmp_path, accepted):
+    """One who is reached by it and dials it; in a study that accepts renewed keys, with the new one."""
+    relay = make_relay(tmp_path)
+    with RelayCast(tmp_path, relay, direct=("bob",)) as cast:
+        cast.agree(*SMALL, *RANDOM_ROWS, *(["--renewals"] if accepted else []))
+        give(cast)
+        for name in ("alice", "bob", "alice"):
+            renew_identity(cast.key(name))
+        with RunningRelay(relay, [cast.study_file("alice")]):
+            cast.run()
+        check(cast)
+        assert renewed_path(cast.study_file("bob"), "alice").exists() == accepted

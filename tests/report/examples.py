@@ -75,7 +75,7 @@ def by_hand(**more: Any) -> Facts:
             Disclosure("labels", ("bob",), "the result of the study", None, "3 rows"),
             Disclosure("inertia", ("alice", "bob"), "the result of the study"),
         ],
-        "versions": {"coterie": "0.1.0"},
+        "versions": {"coterie": "0.2.0"},
         "hashes": {"labels.parquet": "f00d"},
     }
     return Facts(**fields | more)

@@ -70,9 +70,9 @@ def said_of_inertia(**more):
 def test_the_inertia_has_a_unit_and_comparisons():
     """By hand: 12.5 over seven rows is 1.34 squared, and a quarter of 50."""
     assert said_of_inertia(scatter=50.0) == (
-        "The inertia is 12.5000: the squared distances of all rows from their centres, added up, in the units of the "
+        "The inertia is 12.5: the squared distances of all rows from their centres, added up, in the units of the "
         "columns, squared. A row lies about 1.3 from its centre (root mean square). With a single cluster it would be "
-        "50.0000: these clusters leave 25% of that."
+        "50: these clusters leave 25% of that."
     )
     standard = by_hand().options | {"scale": "standard"}
     assert "in standard deviations, squared" in said_of_inertia(options=standard)

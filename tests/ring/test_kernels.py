@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.protocols.securenn import kernels as comparison
-from coterie.ring import kernels
+from coterie.ring import kernels, odd
 
 Q = 67
 
@@ -67,6 +67,23 @@ def test_any_zero_over_all_sums_of_three():
     assert (out == (messages.sum(axis=0, dtype=int)[:, 0] % 5 == 0)).all()
 
 
+@pytest.mark.parametrize("parties", [1, 2, 5, 100])
+@pytest.mark.parametrize("length", [1, 7, 39, 64])
+def test_any_zero_is_the_plain_sum(parties, length):
+    messages = np.random.default_rng(length).integers(0, Q, (parties, 300, length), np.uint8)
+    out = np.empty(300, np.uint8)
+    comparison.any_zero(messages, Q, out)
+    assert (out == (messages.sum(axis=0, dtype=int) % Q == 0).any(axis=1)).all()
+
+
+def test_any_zero_of_the_largest_bytes():
+    """Whatever a party may send."""
+    for parties in (1, 2, 200):
+        messages, out = np.full((parties, 1, 3), 255, np.uint8), np.empty(1, np.uint8)
+        comparison.any_zero(messages, Q, out)
+        assert out[0] == (255 * parties % Q == 0)
+
+
 def test_sum_below_by_hand():
     out = np.empty(3, np.uint8)
     kernels.sum_below(bytes_of([[66, 1, 0], [66, 66, 0], [66, 5, 0]]), Q, out)
@@ -76,25 +93,99 @@ def test_sum_below_by_hand():
 # -- sampling ------------------------------------------------------------------------------------------------
 
 
+def singles_of(values) -> np.ndarray:
+    return np.array(values, np.uint32)
+
+
+def halves_of(values) -> np.ndarray:
+    return np.array(values, np.uint16)
+
+
+def word_of(digits: tuple[int, ...], base: int) -> int:
+    """The first word of 32 bits that has these digits."""
+    number = 0
+    for digit in digits:
+        number = number * base + digit
+    return -(-(number << 32) // base**4)
+
+
+def test_sample_below_by_hand():
+    """The word 0 has the digits 0, 0, 0, 0; an offset is added to each."""
+    words = singles_of([0, word_of((1, 2, 3, 4), 67), word_of((66, 0, 66, 0), 67)])
+    assert kernels.sample_below(words, singles_of([]), 0, 67, 1) == 3
+    assert words.view(np.uint8).tolist() == [1, 1, 1, 1, 2, 3, 4, 5, 67, 1, 67, 1]
+
+
+@pytest.mark.parametrize("base", [1, 2, 3, 5, 66, 67, 128])
+def test_as_many_words_have_any_four_digits(base):
+    """Those that follow each other from the first one on, floor(2^32 / base^4) of them; the one after is rejected, or
+    has the next digits. Counted at the ends, and at some in between."""
+    each, spare = 2**32 // base**4, singles_of([0] * 8)
+    rng = np.random.default_rng(base)
+    numbers = {0, base**4 - 1, *rng.integers(0, base**4, 200).tolist()}
+    for number in numbers:
+        digits = [number // base**place % base for place in (3, 2, 1, 0)]
+        first = -(-(number << 32) // base**4)
+        ends = singles_of([first, first + each - 1])
+        assert kernels.sample_below(ends, singles_of([]), 0, base, 0) == 2
+        assert ends.view(np.uint8).tolist() == digits * 2
+        after = first + each
+        if after < 2**32 and after * base**4 < (number + 1) << 32:
+            assert kernels.sample_below(singles_of([after]), singles_of([]), 0, base, 0) == 0
+            last = singles_of([after])
+            assert kernels.sample_below(last, spare, 0, base, 0) == 1
+            assert last.tolist() == [0]
+
+
+def rejected_word(base: int) -> int:
+    """The first that lies in the incomplete multiple."""
+    return next(w for w in range(2**32) if w * base**4 % 2**32 >= 2**32 - 2**32 % base**4)
+
+
+def test_a_rejected_word_is_replaced_by_the_next_spare_one_that_is_not():
+    bad, good = rejected_word(67), word_of((9, 8, 7, 6), 67)
+    words = singles_of([0, bad, 0])
+    assert kernels.sample_below(words, singles_of([bad, bad, good, 0]), 0, 67, 0) == 3
+    assert words.view(np.uint8).reshape(3, 4).tolist() == [[0] * 4, [9, 8, 7, 6], [0] * 4]
+
+
 def test_sample_below_goes_on_where_it_stopped():
-    out = np.zeros(4, np.uint8)
-    assert kernels.sample_below(bytes_of([7, 250, 12]), out, 0, 250, 10, 1) == 2
-    assert kernels.sample_below(bytes_of([255, 249, 30, 99]), out, 2, 250, 10, 1) == 4
-    assert out.tolist() == [8, 3, 10, 1]
+    """512 words at a time: those before are digits already, and stay."""
+    bad, good = rejected_word(67), word_of((1, 2, 3, 4), 67)
+    words = singles_of([good] * 512 + [0, bad, good, bad])
+    done = kernels.sample_below(words, singles_of([good]), 0, 67, 0)
+    assert done == 512
+    assert kernels.sample_below(words, singles_of([good]), done, 67, 0) == 516
+    assert words[:512].view(np.uint8).tolist() == [1, 2, 3, 4] * 512
+    assert words[512:].view(np.uint8).tolist() == [0] * 4 + [1, 2, 3, 4] * 3
 
 
 def test_fisher_yates_by_hand():
-    """Of 0 1 2: place 2 swaps with 7 mod 3 = 1, place 1 with 3 mod 2 = 1."""
+    """Inside out: 1 takes the place of 0, which moves on; of three places, 2 takes the last, and stays there."""
     out = np.zeros((1, 3), np.uint8)
-    assert kernels.permutations(bytes_of([255, 7, 3] + [0] * 21), out, 0) == 1
-    assert out.tolist() == [[0, 2, 1]]
+    assert kernels.permutations(halves_of([0, 0xFFFF]), out, 0) == 1
+    assert out.tolist() == [[1, 0, 2]]
 
 
-def test_a_permutation_is_left_undone_if_bytes_may_run_out():
+@pytest.mark.parametrize("choices", [2, 3, 7, 64])
+def test_every_choice_is_as_likely(choices):
+    """Over all numbers of 16 bits: the last step of a permutation puts its own number anywhere alike."""
+    one = np.zeros(choices - 1, np.uint16)
+    found = np.zeros(choices, np.int64)
+    for number in range(1 << 16):
+        one[-1] = number
+        out = np.zeros((1, choices), np.uint8)
+        if kernels.permutations(one, out, 0):
+            found[out[0].tolist().index(choices - 1)] += 1
+    assert set(found.tolist()) == {(1 << 16) // choices}
+
+
+def test_a_permutation_is_left_undone_if_numbers_run_out():
     out = np.zeros((2, 3), np.uint8)
-    assert kernels.permutations(bytes_of([0] * 24), out, 0) == 1
-    assert kernels.permutations(bytes_of([0] * 23), out, 1) == 1
-    assert kernels.permutations(bytes_of([255] * 24), out, 1) == 1
+    assert kernels.permutations(halves_of([0] * 3), out, 0) == 1
+    assert kernels.permutations(halves_of([0] * 1), out, 1) == 1
+    assert kernels.permutations(halves_of([0, 0x5555]), out, 1) == 1  # rejected: 3 * 0x5555 = 2^16 - 1
+    assert kernels.permutations(halves_of([0, 0x5555, 0]), out, 1) == 2
 
 
 # -- blinded_comparison --------------------------------------------------------------------------------------
@@ -149,6 +240,57 @@ def test_parties_messages_add_up_to_the_whole_one():
     assert (messages.sum(axis=0, dtype=int) % Q == compared(x, r, mode, length, scalars, order)).all()
 
 
+def plainly_blinded(x, r, mode, scalars, order, zero, lead, q) -> np.ndarray:
+    """The message as PrivateCompare has it, without a trick."""
+    message = np.zeros(x.shape, np.int64)
+    for i, shares in enumerate(x.astype(int).tolist()):
+        length, kind = len(shares), int(mode[i])
+        bits = [(int(r[i]) + (kind == 1)) >> b & 1 for b in range(length)]
+        w = [lead - share if bit else share for share, bit in zip(shares, bits)]
+        for b in range(length):
+            c = lead * (bits[b] + 1) - shares[b] if kind == 0 else lead * (1 - bits[b]) + shares[b]
+            c = c + sum(w[b + 1 :]) if kind < 2 else lead * int(b > 0 or kind == 3)
+            message[i, order[i, b]] = (int(scalars[i, b]) * c + int(zero[i, b])) % q
+    return message
+
+
+@pytest.mark.parametrize("lead", [0, 1])
+def test_every_message_of_two_bits_over_a_field_of_five(lead):
+    """All shares, comparands and modes, and with each of them scalars, places and shares of zero of its own."""
+    q, cases = 5, list(itertools.product(range(5), range(5), range(4), range(4)))
+    rng, count = np.random.default_rng(lead), len(cases)
+    *x, r, mode = np.array(cases).T
+    shares = bytes_of(np.stack(x, axis=1))
+    scalars, zero = bytes_of(rng.integers(1, q, (count, 2))), bytes_of(rng.integers(0, q, (count, 2)))
+    order, out = bytes_of(np.argsort(rng.random((count, 2)))), np.empty((count, 2), np.uint8)
+    comparison.blinded_comparison(shares, words_of(r), bytes_of(mode), scalars, order, zero, lead, q, out)
+    assert (out == plainly_blinded(shares, r, mode, scalars, order, zero, lead, q)).all()
+
+
+@pytest.mark.parametrize("length", [*range(1, 10), 15, 16, 17, 31, 33, 38, 62, 63, 64])
+def test_any_message_is_the_plain_one(length):
+    rng, count = np.random.default_rng(length), 40
+    shares, zero = (bytes_of(rng.integers(0, Q, (count, length))) for _ in range(2))
+    scalars = bytes_of(rng.integers(1, Q, (count, length)))
+    order = bytes_of(np.argsort(rng.random((count, length))))
+    r = rng.integers(0, 2**length, count, np.uint64)
+    mode, out = bytes_of(rng.integers(0, 4, count)), np.empty((count, length), np.uint8)
+    for lead in (0, 1):
+        comparison.blinded_comparison(shares, words_of(r), mode, scalars, order, zero, lead, Q, out)
+        assert (out == plainly_blinded(shares, r, mode, scalars, order, zero, lead, Q)).all()
+
+
+@pytest.mark.parametrize(("share", "comparand"), [(0, 0), (66, 0), (0, 2**64 - 2), (66, 2**64 - 2)])
+def test_the_largest_sums_of_a_message_are_reduced(share, comparand):
+    shape = (2, 64)
+    shares, zero, scalars = (np.full(shape, value, np.uint8) for value in (share, 66, 66))
+    order, out = np.tile(np.arange(64, dtype=np.uint8), (2, 1)), np.empty(shape, np.uint8)
+    r, mode = words_of([comparand] * 2), bytes_of([0, 1])
+    for lead in (0, 1):
+        comparison.blinded_comparison(shares, r, mode, scalars, order, zero, lead, Q, out)
+        assert (out == plainly_blinded(shares, r, mode, scalars, order, zero, lead, Q)).all()
+
+
 @pytest.mark.parametrize("length", [1, 2, 4])
 def test_one_zero_just_if_the_answer_is_1(length):
     """For every x and r: beta = 0 finds x > r, beta = 1 finds x <= r."""
@@ -182,6 +324,6 @@ def test_one_zero_just_if_the_answer_is_1_at_64_bits(cases):
 def test_odd_sums_do_not_overflow_at_64_bits():
     m = np.uint64(2**64 - 1)
     top, one = np.uint64(2**64 - 2), np.uint64(1)
-    assert kernels.odd_add(top, top, m) == 2**64 - 3
-    assert kernels.odd_add(top, one, m) == 0
-    assert kernels.odd_sub(np.uint64(0), top, m) == 1
+    assert odd.odd_add(top, top, m) == 2**64 - 3
+    assert odd.odd_add(top, one, m) == 0
+    assert odd.odd_sub(np.uint64(0), top, m) == 1

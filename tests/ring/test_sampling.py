@@ -62,11 +62,23 @@ def test_odd_words_reject_the_modulus_itself():
     assert OddWords(64).sample(ScriptedBytes(script), (2,)).tolist() == [3, 9]
 
 
-def test_a_prime_field_rejects_the_incomplete_last_multiple():
-    """256 = 3 * 67 + 55: bytes from 201 on would favour 0..54."""
-    script = bytes([201, 255, 66, 67, 200, 134])
-    assert Prime(67).sample(ScriptedBytes(script), (4,)).tolist() == [66, 0, 66, 0]
-    assert Prime(67).sample_nonzero(ScriptedBytes(bytes([198, 255, 0, 65, 66])), (3,)).tolist() == [1, 66, 1]
+@pytest.mark.parametrize(("q", "nonzero"), [(67, False), (67, True), (5, False)])
+def test_a_prime_field_rejects_the_incomplete_last_multiple(q, nonzero):
+    """Of the 2^32 words for four elements, those that would favour some of them; a spare word is taken instead."""
+    base = (q - nonzero) ** 4
+    bad = next(word for word in range(2**32) if word * base % 2**32 >= 2**32 - 2**32 % base)
+    script = np.array([7 * 2**28, bad, *[0] * 16], np.uint32).tobytes()  # two words, and 16 that are spare
+    sample = Prime(q).sample_nonzero if nonzero else Prime(q).sample
+    first, rejected = sample(ScriptedBytes(script), (8,)).reshape(2, 4).tolist()
+    digits = [(7 * base >> 4) // (q - nonzero) ** place % (q - nonzero) + nonzero for place in (3, 2, 1, 0)]
+    assert (first, rejected) == (digits, [int(nonzero)] * 4)
+
+
+def test_words_are_read_until_none_is_rejected():
+    """More of them than there are spare words: what comes next is taken."""
+    bad = next(word for word in range(2**32) if word * 67**4 % 2**32 >= 2**32 - 2**32 % 67**4)
+    script = np.array([bad] * (1 + 16 + 16 + 3), np.uint32).tobytes() + bytes(64)
+    assert Prime(67).sample(ScriptedBytes(script), (3,)).tolist() == [0, 0, 0]
 
 
 # -- permutations --------------------------------------------------------------------------------------------

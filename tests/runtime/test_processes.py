@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import signal
 import subprocess
@@ -15,12 +16,15 @@ import numpy as np
 import pytest
 
 from coterie.errors import InputError, PartyFailed, PeerLost
+from coterie.protocols import SecureNN
 from coterie.runtime import processes
-from coterie.runtime.job import Job, do
+from coterie.runtime.job import Job, do, write_package
 from coterie.runtime.oracle import run_oracle
 from coterie.runtime.processes import Usage, run_processes
 from coterie.runtime.threads import run_threads
+from coterie.runtime.worker import main
 from coterie.transport import World
+from coterie.transport.certificates import create_credentials
 from tests.runtime.tasks import NAMES, TABLE, endless, jobs, task
 from tests.support import world
 
@@ -76,6 +80,24 @@ def test_a_fit_equals_the_oracle_and_a_fit_by_threads(workers, lanes):
     assert min(usage.peak) > 1 << 20
 
 
+def test_iterations_are_told_while_they_pass(workers):
+    """By one alone; a run that was cut short after three of them could not tell them afterwards."""
+    said, most = [], 400
+
+    def say(text):
+        said.append(text)
+        if len(said) == 4:
+            workers[2].kill()
+
+    with pytest.raises((PartyFailed, PeerLost)):
+        run_processes(World(NAMES), jobs(tol=-1.0, max_iter=most), say=say)
+    begun, *others = said
+    assert len(others) < most - 1
+    assert begun == "Initialization complete, start 1"
+    for number, text in enumerate(others, 1):
+        assert text.startswith(f"Iteration {number}, inertia not opened, of at most {most}, ")
+
+
 def test_the_failure_of_a_job_is_that_party_s(workers):
     """P2 brings a block that does not fit the agreed layout."""
     with pytest.raises(InputError, match="party P2: the block has shape") as caught:
@@ -97,6 +119,29 @@ def test_a_process_that_ends_before_it_has_its_orders_is_named(monkeypatch, rank
         run_processes(World(NAMES), jobs())
     assert caught.value.party == f"P{rank}"
     assert all(worker.poll() is not None for worker in started)
+
+
+def test_a_worker_loads_the_kernels_of_its_family_before_it_listens(monkeypatch):
+    """Nobody waits for somebody else's compiler."""
+
+    class Stop(Exception):
+        pass
+
+    def fail(family, *, alone):
+        assert (family, alone) == (SecureNN, True)
+        raise Stop
+
+    told, names, credentials = io.BytesIO(), ("P0", "P1"), create_credentials("P1")
+    fields = {"names": names, "session": "00" * 16, "serving": (), "rank": 1, "protocol": "securenn", "key": "key"}
+    write_package(told, fields | {"certificates": {1: credentials.certificate}, "patience": 1.0}, {})
+    told.seek(0)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(told))
+    monkeypatch.setattr(sys, "stdout", answers := io.TextIOWrapper(io.BytesIO()))
+    monkeypatch.setattr("coterie.runtime.worker.load_family", fail)
+    monkeypatch.setattr("coterie.runtime.worker.Listener", lambda: pytest.fail("it listens"))
+    with pytest.raises(Stop):
+        main()
+    assert answers.buffer.getvalue() == b""
 
 
 # -- processes that are killed -------------------------------------------------------------------------------

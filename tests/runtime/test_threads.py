@@ -180,7 +180,7 @@ def test_a_role_s_channel_is_closed_in_the_end():
     ("error", "texts"),
     [
         (PeerLost("gone", "P2"), ["P1 stopped and blames P2, who is still", "P1 stopped and blames this party"]),
-        (ValueError(), ["P1 stopped: ValueError", "P1 stopped: ValueError"]),
+        (ValueError(), ["P1 stopped: an internal error"] * 2),
     ],
     ids=repr,
 )

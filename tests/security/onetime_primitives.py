@@ -19,12 +19,13 @@ from coterie.protocols.blocks import Table
 from coterie.protocols.interface import Part, Problem
 from coterie.protocols.onetime import OneTime
 from coterie.protocols.onetime.bits import BitFactor, bit_products, products_of
+from coterie.protocols.onetime.blinded import blind
 from coterie.protocols.onetime.centers import mask_centers, mask_of, movement
 from coterie.protocols.onetime.labelling import all_pairs, one_hot, select_words, tournament
 from coterie.protocols.onetime.means import lift, mean_times_power, open_places, reciprocal_table, truncate
 from coterie.protocols.onetime.seeding import block_spread, keep_cells
 from coterie.protocols.onetime.sign import signs_of_differences
-from coterie.protocols.onetime.table import Block, block_scores, block_sums, block_words
+from coterie.protocols.onetime.table import Block, blinded_scores, block_scores, block_sums, block_words
 from coterie.protocols.sampling import Sampling
 from coterie.randomness import Streams
 from coterie.ring import Array, Words
@@ -218,8 +219,13 @@ def _select(times: int = 1) -> Callable[..., None]:
     return role
 
 
-def _one_hot(schedule: tuple[int, ...]) -> Callable[..., None]:
-    return lambda me, *scores: one_hot(me, rows_of(me, *scores), len(scores), N, 8, schedule)
+def _one_hot(schedule: tuple[int, ...], times: int = 1) -> Callable[..., None]:
+    def role(me: Party, *scores: int) -> None:
+        k = len(scores)
+        for _ in range(times):
+            one_hot(me, blind(me, rows_of(me, *scores), k, N, 8), k, N, 8, schedule)
+
+    return role
 
 
 def _centers(me: Party, old: int, new: int) -> None:
@@ -246,6 +252,14 @@ def _tables(me: Party, *values: int) -> None:
 def entered(me: Party, layout: Layout, value: int, block_rows: int) -> Table:
     problem = Problem(layout.n, 2, (9,) * layout.d, block_rows)
     return OneTime(me, problem).table(own_part(me, layout, value), layout)
+
+
+def _labels(me: Party, value: int, center: int) -> None:
+    """Of rows that are all alike, from three centres that are."""
+    table = entered(me, cells(4096, me.world.p, 2), value, 4096)
+    mask = mask_of(centers_of(me, np.full((3, 2), center)))
+    for block in table.blocks:
+        one_hot(me, blinded_scores(me, block, mask, 16), 3, block.numbers, 16, tournament(3))
 
 
 def _scores(me: Party, value: int, center: int) -> None:
@@ -361,6 +375,8 @@ BIT_PRODUCTS = Primitive("bit_products", _bit_products, ((0, 0, 0), (1, 0, 1)))
 SELECT = Primitive("select_words", _select(), ((0, 0, 0), (1, -128, 127)))
 TWO_SELECTIONS = Primitive("two selections", _select(2), ((0, 0, 0), (1, -128, 127)))
 TOURNAMENT = Primitive("tournament", _one_hot(tournament(4)), ((0, 0, 0, 0), (31, -32, 5, 5)))
+TWO_TOURNAMENTS = Primitive("two tournaments", _one_hot(tournament(4), 2), ((0, 0, 0, 0), (31, -32, 5, 5)))
+LABELS = Primitive("labels", _labels, ((0, 0), (-3, 2)))
 ALL_PAIRS = Primitive("all pairs", _one_hot(all_pairs(4)), ((0, 0, 0, 0), (31, -32, 5, 5)))
 CENTERS = Primitive("centers", _centers, ((0, 0), (2**40, -5)))
 TABLE = Primitive("a table", _tables, ((0,), (-(2**40),)))
@@ -386,7 +402,7 @@ CONSIDER = Primitive("consider", _consider, ((0, 0), (63, -63)))
 PRIMITIVES = (
     SIGN, TWO_SIGNS, WIDE_SIGN, BIT_PRODUCTS, SELECT, TOURNAMENT, ALL_PAIRS, CENTERS, TABLE, TWO_TABLES, SCORES,
     BITS_TO_WORDS, SUMS, PLACES, MEAN, TWO_MEANS, LIFT, TRUNCATE, ARG_MIN, CHOOSE, OBJECTIVE,
-    KEEP, TWO_KEEPS, SPREAD, TWO_SPREADS, CONSIDER,
+    KEEP, TWO_KEEPS, SPREAD, TWO_SPREADS, CONSIDER, TWO_TOURNAMENTS, LABELS,
 )  # fmt: skip
 
 

@@ -115,6 +115,8 @@ COMPARE = Primitive("private_compare", 5, _compare, (_words(0, 31), _words(31, 0
 CONVERT = Primitive("share_convert", 4, on_shares(Words(4), share_convert), (_all(0), _all(14)))
 MSB = Primitive("compute_msb", 4, on_shares(OddWords(4), compute_msb), (_all(0), _all(14)))
 DRELU = Primitive("drelu", 4, on_shares(Words(4), drelu), (_all(3), _all(-4)))
+#: Numbers of two bits over a ring of six: compared as numbers of four bits.
+NARROW = Primitive("narrow drelu", 4, on_shares(Words(6), lambda me, x: drelu(me, x, 2)), (_all(3), _all(-4)))
 TRUNCATE = Primitive("truncate", 5, on_shares(Words(5), lambda me, x: truncate(me, x, 2)), (_all(5), _all(-8)))
 DIVIDE = Primitive("divide", 5, on_shares(Words(5), lambda me, x, y: divide(me, x, y, 2)), (_all(0, 1), _all(7, 2)))
 ARG_MIN = Primitive("arg_min", 5, on_shares(Words(5), arg_min), ((_rows(0, 0, 0),), (_rows(5, -2, 1),)))

@@ -12,6 +12,7 @@ from coterie.errors import MaterialReused, ProtocolError
 from coterie.protocols.interface import Part
 from coterie.protocols.onetime import OneTime
 from coterie.protocols.onetime import table as table_module
+from coterie.protocols.onetime.blinded import blind, compare
 from coterie.randomness import Dealing, Dealt, Masked, Material, Streams
 from coterie.randomness.material import Packed
 from coterie.ring import Array
@@ -35,6 +36,7 @@ from tests.security.onetime_primitives import (
     CHOOSE,
     CONSIDER,
     KEEP,
+    LABELS,
     LIFT,
     MEAN,
     OPENINGS,
@@ -53,6 +55,7 @@ from tests.security.onetime_primitives import (
     TWO_SIGNS,
     TWO_SPREADS,
     TWO_TABLES,
+    TWO_TOURNAMENTS,
     Primitive,
     check_opening,
     check_sums_reach_holders_only,
@@ -76,19 +79,23 @@ MASKS = [
     (BITS_TO_WORDS, "bits to words", "rho"), (SUMS, "sums", "U"), (PLACES, "places", "s"), (MEAN, "mean", "rho"),
     (MEAN, "mean", "R"), (LIFT, "lift", "R"), (TRUNCATE, "truncation", "R"), (TRUNCATE, "truncation", "masks"),
     (KEEP, "keep", "V"), (KEEP, "keep", "M"), (SPREAD, "spread", "V"), (SPREAD, "spread", "M"),
+    (TOURNAMENT, "winners' scores", "rho"),
 ]  # fmt: skip
+#: Noise of scores, likewise. (S0, in the scores of winners, would not show: of the scores of a group one noise is left
+#: that nobody has opened, and it would go on with the winner.)
+NOISE = [(TOURNAMENT, "noise", "S"), (ALL_PAIRS, "noise", "S"), (LABELS, "scores", "S")]
 
 
-def one_element_for_all(monkeypatch: pytest.MonkeyPatch, purpose: str = "", mask: str = "") -> None:
+def one_element_for_all(monkeypatch: pytest.MonkeyPatch, purpose: str = "", mask: str = "", kind: str = "mask") -> None:
     """The uniform parts of a step are one element, repeated; at the helper likewise, so that results are right."""
-    give = Dealt.mask
+    give = getattr(Dealt, kind)
 
     def repeated(self: Dealt, name: str) -> Array:
         whole = give(self, name)
         chosen = purpose in ("", self.material.purpose) and mask in ("", name)
         return np.full_like(whole, whole.flat[0]) if chosen else whole
 
-    monkeypatch.setattr(Dealt, "mask", repeated)
+    monkeypatch.setattr(Dealt, kind, repeated)
 
 
 @pytest.mark.parametrize("p", [2, 3])
@@ -102,6 +109,14 @@ def test_one_mask_for_a_vector_is_caught(monkeypatch, primitive, p):
 @pytest.mark.parametrize(("primitive", "purpose", "mask"), MASKS, ids=named)
 def test_any_single_mask_repeated_is_caught(monkeypatch, primitive, purpose, mask):
     one_element_for_all(monkeypatch, purpose, mask)
+    with pytest.raises(AssertionError, match="not uniform"):
+        check_view(primitive, 2, {1})
+
+
+@pytest.mark.parametrize(("primitive", "purpose", "noise"), NOISE, ids=named)
+def test_any_noise_repeated_is_caught(monkeypatch, primitive, purpose, noise):
+    check_view(primitive, 2, {1})
+    one_element_for_all(monkeypatch, purpose, noise, "free")
     with pytest.raises(AssertionError, match="not uniform"):
         check_view(primitive, 2, {1})
 
@@ -127,7 +142,7 @@ def check_material_serves_once() -> None:
             step.bind(lambda: {"v": mask})
             return
         step.bound("v")
-        with pytest.raises(ProtocolError, match="no mask"):
+        with pytest.raises(ProtocolError, match="does not open"):
             step.masked("v", mask)
         with pytest.raises(ProtocolError, match="declared"):
             step.masked("m", mask[:4])
@@ -160,15 +175,36 @@ def test_a_step_that_gives_a_mask_twice_is_caught(monkeypatch):
         check_material_serves_once()
 
 
-def again(monkeypatch: pytest.MonkeyPatch, purpose: str, mask: str) -> None:
+def again(monkeypatch: pytest.MonkeyPatch, purpose: str, mask: str, kind: str = "mask") -> None:
     """The first of the masks with this name serves all steps of this purpose."""
-    give, kept = Dealt.mask, {}
+    give, kept = getattr(Dealt, kind), {}
 
     def remembered(self: Dealt, name: str) -> Array:
         fresh, chosen = give(self, name), (self.material.purpose, name) == (purpose, mask)
         return kept.setdefault(self._from.streams, fresh) if chosen else fresh
 
-    monkeypatch.setattr(Dealt, "mask", remembered)
+    monkeypatch.setattr(Dealt, kind, remembered)
+
+
+@pytest.mark.parametrize("p", [2, 3])
+def test_noise_that_serves_two_steps_is_caught(monkeypatch, p):
+    check_view(TWO_TOURNAMENTS, p, {1})
+    again(monkeypatch, "noise", "S", "free")
+    with pytest.raises(AssertionError, match=r"frames of .* not uniform"):
+        check_view(TWO_TOURNAMENTS, p, {1})
+
+
+def test_noise_hides_differences_once():
+    def role(me: Party) -> None:
+        z = blind(me, None if me.deals else np.zeros((2, 64), np.uint64), 2, 64, 8)
+        pair = np.array([0]), np.array([1])
+        compare(me, z, *pair, *pair, 64, 8)
+        if not me.deals:
+            with pytest.raises(MaterialReused, match="once"):
+                z.take()
+            assert repr(z) == "<Blinded>"
+
+    run(2, role)
 
 
 @pytest.mark.parametrize("p", [2, 3])

@@ -289,9 +289,9 @@ def write_tally(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page of results has every own value beside it."""
     write = survey_module._write_found
 
-    def generous(folder: Path, ready: Any, *more: Any) -> None:
-        write(folder, ready, *more)
-        (folder / "values.bin").write_bytes(ready.rows.values.tobytes())
+    def generous(folder: Path, here: Any, *more: Any) -> None:
+        write(folder, here, *more)
+        (folder / "values.bin").write_bytes(here.ready.rows.values.tobytes())
 
     monkeypatch.setattr(survey_module, "_write_found", generous)
 

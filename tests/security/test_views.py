@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from tests.security.primitives import (
     CONVERT,
     DRELU,
     MSB,
+    NARROW,
     PRIMITIVES,
     TRUNCATE,
     WITH_HELPER,
@@ -24,7 +25,7 @@ from tests.security.primitives import (
     check_opening_view,
     check_sizes,
 )
-from tests.security.views import assert_random_words, conditioned, seen_by
+from tests.security.views import assert_masked, assert_random_words, conditioned, seen_by
 from tests.support import total
 
 #: Up to p - 1 data parties who put together what they know.
@@ -47,6 +48,23 @@ def test_data_parties_see_uniform_values(primitive, p, viewers):
 @pytest.mark.parametrize("primitive", WITH_HELPER, ids=named)
 def test_the_helper_sees_what_a_simulator_makes_up(primitive, p):
     check_helper_view(primitive, p)
+
+
+@pytest.mark.parametrize("p", [2, 3])
+def test_the_helper_sees_as_little_of_numbers_of_few_bits(p):
+    check_helper_view(NARROW, p)
+    check_sizes(NARROW.ran(p, 0), NARROW.ran(p, 1))
+
+
+@pytest.mark.parametrize(("p", "viewers"), COALITIONS, ids=str)
+def test_data_parties_see_uniform_values_of_few_bits(p, viewers):
+    """All of them modulo 2^4 or 2^4 - 1, but for the answer, which is over the ring of the number."""
+    for which, turn in product(range(2), (min(viewers) - 1, max(viewers))):
+        frames = seen_by(NARROW.conditioned(p, which, viewers, turn), viewers)
+        wide = [frame for frame in frames if frame.array.dtype == np.uint64 and (frame.array >= 16).any()]
+        assert_masked([frame for frame in frames if not any(frame is one for one in wide)], 4)
+        assert_masked(wide, 6)
+        assert len(wide) <= 1
 
 
 @pytest.mark.parametrize("p", [2, 3])

@@ -77,12 +77,27 @@ def modulus_of(frame: Array, width: int) -> int:
     return (1 << width) - int(not (frame == (1 << width) - 1).any())
 
 
-def assert_random_words(frames: list[Array], what: str) -> None:
-    """Full-width words, of which there are too few to fill 2^64 cells: their bytes, and their differences'."""
-    words = np.concatenate([frame.ravel() for frame in frames])
-    assert_uniform(words.view(np.uint8), 256, what)
-    steps = np.concatenate([np.diff(frame.ravel()) for frame in frames])
-    assert_uniform(steps.view(np.uint8), 256, f"{what}, neighbours")
+def assert_random_words(frames: list[Array], what: str, width: int = 64) -> None:
+    """Full-width words, of which there are too few to fill 2^64 cells: their bytes, and their differences'.
+
+    A frame may also hold words of `width` bits, all of them; then these are as random."""
+    narrow = [frame for frame in frames if width < 64 and not (frame >> np.uint64(width)).any()]
+    full = [frame for frame in frames if not any(frame is one for one in narrow)]
+    for some, bits in ((full, 64), (narrow, width)):
+        if some:
+            words = np.concatenate([frame.ravel() for frame in some])
+            steps = np.concatenate([np.diff(frame.ravel()) for frame in some])
+            _assert_random_bits(words, bits, f"{what}, {bits} bits")
+            _assert_random_bits(steps, bits, f"{what}, {bits} bits, neighbours")
+
+
+def _assert_random_bits(words: Array, bits: int, what: str) -> None:
+    """Byte by byte, all of them together; and the bits that are left at the top."""
+    parts = [(words >> np.uint64(at)) & np.uint64(255) for at in range(0, bits - 7, 8)]
+    assert_uniform(np.concatenate(parts), 256, what)
+    if bits % 8:
+        top = (words >> np.uint64(bits // 8 * 8)) & np.uint64((1 << bits % 8) - 1)
+        assert_uniform(top, 1 << bits % 8, f"{what}, the highest")
 
 
 class Known:

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 from coterie.serving.status import Status, ask_status
 from coterie.study.agreement import study_hash
 from coterie.study.prepare import Known, recognise
+from tests.relay.places import reach_by_relay
 from tests.study.hooks import BRIEF as WITHOUT_PICTURES
 from tests.study.hooks import Stage
 from tests.study.walk import LIMIT, Cast, coterie, free_addresses, wait_until
@@ -37,6 +39,8 @@ class StudyCast(Stage):
         super().__init__(house.folder / name, parties, addresses=[house.address, *free_addresses(len(parties))])
         for file in (f"{self.helper}.key", f"{self.helper}.identity.toml"):
             shutil.copy(house.folder / "keys" / file, self.at("helper", file))
+        for name in parties if house.relay else ():
+            reach_by_relay(self, name, house.relay)
 
     @classmethod
     def points_of(cls, seed: int) -> np.ndarray:
@@ -52,12 +56,13 @@ class StudyCast(Stage):
     def hash(self) -> str:
         return study_hash(self.study)
 
-    def bring(self) -> None:
-        """Everybody's papers come to the house, signed by all."""
+    def bring(self, *without: str) -> None:
+        """Everybody's papers come to the house, signed by all; but for those of some."""
         place = self.house.studies / self.name
         place.mkdir(exist_ok=True)
         for paper in self.at("helper").glob("study*.toml"):
-            shutil.copy(paper, place)
+            if not any(f".{name}." in paper.name for name in without):
+                shutil.copy(paper, place)
 
     def begin_parties(self, *more: object, **hooks: Any) -> None:
         for name in self.parties:
@@ -71,11 +76,13 @@ class StudyCast(Stage):
 class House:
     """One helper. `start` begins `coterie serve` in a process of its own."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.studies, self.state = folder, folder / "studies", folder / "state"
+    def __init__(self, folder: Path, relay: Path | None = None) -> None:
+        """`relay`: the identity of one by way of which everybody is reached."""
+        self.folder, self.studies, self.state, self.relay = folder, folder / "studies", folder / "state", relay
         self.studies.mkdir(parents=True)
         self.address = free_addresses(1)[0]
-        made = coterie("identity", "create", "helper", "--address", self.address, "--folder", folder / "keys")
+        where = ("--via", relay) if relay else ("--address", self.address)
+        made = coterie("identity", "create", "helper", *where, "--folder", folder / "keys")
         assert made.code == 0, made.err
         self.process: subprocess.Popen[bytes] | None = None
         self.casts: list[Cast] = []
@@ -94,15 +101,19 @@ class House:
     def key(self) -> Path:
         return self.folder / "keys" / "helper.key"
 
-    def cast(self, name: str, *options: object, seed: int = 4, bring: bool = True) -> StudyCast:
-        """A study with parties of its own, agreed on and brought to the house."""
+    def parties(self, name: str) -> StudyCast:
+        """Parties who have not agreed on anything yet."""
         (self.folder / name).mkdir(exist_ok=True)
         cast = StudyCast(self, name)
-        cast.seed = seed
         self.casts.append(cast)
+        return cast
+
+    def cast(self, name: str, *options: object, seed: int = 4, without: Sequence[str] = ()) -> StudyCast:
+        """A study with parties of its own, agreed on and brought to the house, `without` the signatures of some."""
+        cast = self.parties(name)
+        cast.seed = seed
         cast.set(*options)
-        if bring:
-            cast.bring()
+        cast.bring(*without)
         return cast
 
     def arguments(self, *more: object) -> list[str]:
@@ -123,7 +134,7 @@ class House:
                 stderr=err,
                 env={**os.environ, "PYTHONPATH": path},
             )
-        wait_until(lambda: self.process.poll() is not None or "serving at" in self.out(), 120, "serving")  # type: ignore[union-attr]
+        wait_until(lambda: self.process.poll() is not None or "serving " in self.out(), 120, "serving")  # type: ignore[union-attr]
         assert self.process.poll() is None, self.said()
 
     def stop(self, number: int = signal.SIGTERM) -> int:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import pytest
 
 from coterie.serving.folder import StudyFolder
 from coterie.study.identity import load_key
+from coterie.study.withdrawals import withdraw_study
 from tests.study.walk import SMALL, Cast
 
 
 @pytest.fixture
 def folder(cast, tmp_path):
     (tmp_path / "studies").mkdir()
-    return StudyFolder(tmp_path / "studies", load_key(cast.key("helper")), cast.key("helper"), None)
+    return look_at(cast, tmp_path, "helper")
+
+
+def look_at(cast: Cast, tmp_path: Path, name: str) -> StudyFolder:
+    key = cast.key(name)
+    return StudyFolder(tmp_path / "studies", load_key(key), key, None, lambda hash_: tmp_path / hash_ / "study.toml")
 
 
 def bring(cast: Cast, folder: StudyFolder, *names: str, under: str = "study") -> None:
@@ -55,10 +62,33 @@ def test_without_the_operator_s_signature_it_is_never_served(cast, folder):
     assert standing(folder) == ["served"]
 
 
-def test_somebody_else_s_signature_is_missing(cast, folder):
+def test_somebody_else_s_signature_is_waited_for_and_may_be_fetched(cast, folder):
     bring(cast, folder, "", ".alice.sig", ".helper.sig")
+    assert standing(folder) == ["waiting"]
+    assert "signatures of bob" in folder.found[0].why
+    known = folder.found[0].known
+    assert known.missing == ("bob",)
+    assert not folder.look()
+    fetched = folder.fetched(known.hash)
+    fetched.parent.mkdir()
+    shutil.copy(cast.at("helper", "study.bob.sig.toml"), fetched.parent)
+    assert standing(folder) == ["served"]
+    assert not folder.look()
+
+
+def test_what_was_fetched_must_hold_and_the_operator_s_own_signature_is_never_fetched(cast, folder):
+    bring(cast, folder, "", ".alice.sig", ".helper.sig")
+    standing(folder)
+    fetched = folder.fetched(folder.found[0].known.hash)
+    fetched.parent.mkdir()
+    shutil.copy(cast.at("helper", "study.alice.sig.toml"), fetched.with_name("study.bob.sig.toml"))
     assert standing(folder) == ["not signed"]
-    assert "bob" in folder.found[0].why
+    assert "not signed with the certificate of bob" in folder.found[0].why
+    shutil.copy(cast.at("helper", "study.bob.sig.toml"), fetched.parent)
+    assert standing(folder) == ["served"]
+    shutil.copy(cast.at("helper", "study.helper.sig.toml"), fetched.parent)
+    (folder.folder / "study.helper.sig.toml").unlink()
+    assert standing(folder) == ["not signed"]
 
 
 def test_a_study_that_is_changed_after_signing_is_no_longer_served(cast, folder):
@@ -68,6 +98,31 @@ def test_a_study_that_is_changed_after_signing_is_no_longer_served(cast, folder)
     path.write_text(path.read_text().replace("clusters = 4", "clusters = 5"))
     assert standing(folder) == ["not signed"]
     assert "changed after" in folder.found[0].why
+
+
+def test_a_withdrawal_ends_it(cast, folder):
+    bring(cast, folder)
+    assert standing(folder) == ["served"]
+    withdraw_study(folder.folder / "study.toml", cast.study, load_key(cast.key("alice")))
+    assert standing(folder) == ["withdrawn"]
+    assert "alice withdrew" in folder.found[0].why
+
+
+def test_a_withdrawal_that_was_fetched_ends_it_too(cast, folder):
+    bring(cast, folder)
+    standing(folder)
+    fetched = folder.fetched(folder.found[0].known.hash)
+    fetched.parent.mkdir()
+    withdraw_study(fetched, cast.study, load_key(cast.key("alice")))
+    assert standing(folder) == ["withdrawn"]
+    assert folder.found[0].withdrawal.name == "alice"
+
+
+def test_what_stands_beside_a_study_is_none(cast, folder):
+    bring(cast, folder)
+    for name in ("study.alice.renewed.toml", "alice.identity.toml", "policy.toml"):
+        (folder.folder / name).write_text("rubbish = true")
+    assert standing(folder) == ["served"]
 
 
 def test_a_study_that_is_removed_or_withdrawn_is_gone(cast, folder):
@@ -95,7 +150,7 @@ def test_a_study_of_another_helper(cast, folder, tmp_path):
 
 def test_one_who_owns_data_does_not_serve(cast, tmp_path):
     (tmp_path / "studies").mkdir()
-    folder = StudyFolder(tmp_path / "studies", load_key(cast.key("alice")), cast.key("alice"), None)
+    folder = look_at(cast, tmp_path, "alice")
     bring(cast, folder)
     assert standing(folder) == ["not ours"]
     assert "coterie run" in folder.found[0].why

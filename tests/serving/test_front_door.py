@@ -5,16 +5,19 @@ from __future__ import annotations
 import contextlib
 import http.client
 import os
+import shutil
 import socket
 import stat
 import subprocess
 import sys
 import threading
 import time
+import tomllib
 from typing import ClassVar
 
 import msgspec
 import pytest
+import tomli_w
 
 from coterie.cli.serve import parse_place, parse_size
 from coterie.errors import AuthenticationError, InputError, PeerUnreachable, StudyError
@@ -24,12 +27,12 @@ from coterie.serving.children import Child, Ending
 from coterie.serving.page import make_page
 from coterie.serving.server import Server, Settings, _alone
 from coterie.serving.status import StatusServer, ask_status
-from coterie.study.identity import load_key
+from coterie.study.identity import load_key, renew_identity
 from coterie.study.preflight import preflight
 from coterie.study.prepare import recognise
 from coterie.transport.certificates import create_credentials
 from coterie.transport.hello import FULL, UNSERVED, NotYet, Peer, context, dial, greet, server_name
-from tests.study.walk import Cast, coterie, wait_until
+from tests.study.walk import SMALL, Cast, coterie, wait_until
 
 
 class NoChild:
@@ -64,8 +67,7 @@ def server(cast, studies, tmp_path, monkeypatch):
     settings = Settings(cast.key("helper"), studies, tmp_path / "state", most_studies=1)
     made = Server(settings, lambda text: None)
     yield made
-    if not made.reception.stopped:
-        made.close()
+    made.close()
 
 
 def knock(cast: Cast, lane: int = 0, purpose: str = "fit", name: str = "alice", own=None):
@@ -128,6 +130,34 @@ def test_strangers_start_nothing(cast, server):
     assert not NoChild.started
 
 
+def test_a_renewed_key_is_let_in_and_the_old_one_no_longer(tmp_path, monkeypatch):
+    """What was learnt of it stays, even if the operator's folder knows less."""
+    monkeypatch.setattr(served, "Child", NoChild)
+    NoChild.started = []
+    for name in ("studies", "state"):
+        (tmp_path / name).mkdir()
+    with Cast(tmp_path / "cast") as cast:
+        cast.agree(*SMALL, "--renewals")
+        for paper in cast.at("helper").glob("study*.toml"):
+            shutil.copy(paper, tmp_path / "studies")
+        old = recognise(cast.orders("alice")).credentials
+        server = Server(Settings(cast.key("helper"), tmp_path / "studies", tmp_path / "state"), lambda text: None)
+        with contextlib.closing(server):
+            for _ in range(2):
+                renew_identity(cast.key("alice"))
+                assert knock(cast).reason == "it is starting"
+                server.look()
+            (kept,) = (tmp_path / "state").rglob("study.alice.renewed.toml")
+            learnt = kept.read_bytes()
+            with pytest.raises(AuthenticationError):
+                knock(cast, own=old)
+            less = tomllib.loads(learnt.decode())
+            less["links"] = less["links"][1:]
+            (tmp_path / "studies" / kept.name).write_text(tomli_w.dumps(less))
+            server.look()
+            assert kept.read_bytes() == learnt
+
+
 def test_whoever_asks_who_is_there_is_answered_and_starts_nothing(cast, server, tmp_path):
     data = cast.give("alice", x=[1.0] * 20, y=[2.0] * 20)
     found = preflight(cast.orders("alice", data=str(data), wait=0.0, patience=20.0), lambda finding: None)
@@ -151,6 +181,11 @@ def test_a_study_that_is_signed_later_is_served_without_a_restart(cast, server, 
     paper.write_bytes(content)
     server.look()
     assert knock(cast).reason == "it is starting"
+
+
+def test_what_is_kept_of_a_study_is_not_written_again_and_again(server):
+    server.look()  # the papers that were copied at first are seen
+    assert not server.folder.look()
 
 
 def test_no_more_studies_than_may_run_at_once(cast, server):

@@ -11,13 +11,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from coterie.study.identity import load_key
+from coterie.surveys.found import ColumnFound
 from coterie.transport.certificates import Credentials
 from coterie.transport.hello import NotYet, Peer, context, dial, greet, server_name
 from tests.serving.house import House, StudyCast
 from tests.study.hooks import Hook, Stage
+from tests.study.test_survey import ASKED, expected, give, greetings_of
 from tests.study.walk import wait_until
 
 pytestmark = pytest.mark.slow
@@ -113,7 +116,7 @@ def test_three_studies_of_which_two_are_disturbed(house, ordinary):
     house.start("--most-studies", 3)
     killed.begin_parties(alice=Hook(at="saved", iteration=3, signal="SIGKILL"))
     unharmed.begin_parties()
-    fooled.start("alice", "run", "--timeout", 30)
+    fooled.start("alice", "run", "--timeout", 30, "--wait", 120)  # who comes when all is over does not wait for long
     send_rubbish(fooled)
     killed.struck("alice", 300)
     assert killed.finish(killed.processes["bob"]) == 7, house.said()
@@ -190,3 +193,51 @@ def test_too_many_rows_are_refused_by_name(house):
     assert "alice 100, bob 100; 200 in all" in told.text
     assert set(cast.finish_all().values()) == {7}, house.said()
     assert "helper" in cast.err("alice")
+
+
+def test_predictions_are_served(house):
+    """With shared centres new rows are labelled together: the helper's process does what is asked for."""
+    cast = house.cast("one", "--centers", "shared")
+    house.start()
+    cast.begin_parties()
+    assert set(cast.finish_all().values()) == {0}, house.said()
+    told = ended(house, cast)
+    for name in cast.parties:
+        cast.start(name, "predict", "--timeout", 30)
+    assert set(cast.finish_all().values()) == {0}, house.said()
+    told = ended(house, cast, told.ended)
+    assert (told.code, told.purpose, told.out) == (0, "predict", "0002-predict")
+    assert house.manifest(cast, "0002-predict")["purpose"] == "predict"
+    for name in cast.parties:
+        assert cast.labels(name, "predictions")["label"] == cast.labels(name)["label"]
+    assert house.stop() == 0
+
+
+def test_surveys_are_served(house):
+    cast = house.parties("one")
+    cast.agree(*ASKED)
+    give(cast, "rows")
+    cast.bring()
+    house.start()
+    for name in cast.parties:
+        cast.start(name, "survey", "--timeout", 30, "--out", cast.at(name, "results"))
+    assert set(cast.finish_all().values()) == {0}, house.said()
+    told = ended(house, cast)
+    assert (told.code, told.purpose, told.out) == (0, "survey", "0001-survey")
+    found = expected(cast, "rows", greetings_of(cast))
+    for name in cast.parties:
+        assert msgspec.convert(cast.document(name, "survey.json")["columns"], list[ColumnFound]) == found
+    assert house.stop() == 0
+
+
+def test_signatures_are_fetched_and_then_it_is_served(house, ordinary):
+    """Only the helper's own signature was brought; the parties come, as to any run, and it goes on by itself."""
+    cast = house.cast("one", without=("alice", "bob"))
+    house.start()
+    assert house.study(cast).standing == "waiting"
+    cast.begin_parties()
+    assert set(cast.finish_all().values()) == {0}, house.said()
+    assert ended(house, cast).code == 0
+    assert house.study(cast).standing == "served"
+    same_as(cast, ordinary)
+    assert house.stop() == 0

@@ -104,7 +104,7 @@ def test_the_statement_says_what_the_options_amount_to(agreed):
         (("--bounds", "x=0:1,y=0:1,y=0:1"), "--bounds names 'y' twice"),
         (("--partition", "diagonal"), "--partition: 'diagonal' is none of horizontal, mixed, vertical"),
         (("--partition", "mixed"), "a mixed study needs an id column"),
-        (("--holds", "alice=x"), "only in a vertical study columns have holders"),
+        (("--holds", "alice=x"), "--holds: only in a vertical study columns have one"),
         (("--holds", "alice=z"), "--holds names column 'z', which is not among --columns"),
         (("--counts", "some"), "--counts: 'some' is none of revealed, secret"),
         (("--labels", "revealed"), "revealed labels need a vertical study"),
@@ -163,7 +163,7 @@ def test_participants_who_cannot_be_told_apart(tmp_path):
 
     assert create(alice, bob)
     for parties, named in (
-        ((alice,), "at least two parties are needed"),
+        ((alice,), "--party: at least two are needed"),
         ((alice, alice), "alice is listed twice"),
         ((alice, other_alice), "alice is listed twice"),
         ((alice, twin), "shows the certificate of another participant"),

@@ -77,6 +77,7 @@ def test_nobody_can_look_into_a_run(waiting, number):
     assert [entry["event"] for entry in waiting.audit("alice")] == ["started", "stopped"]
 
 
+@pytest.mark.slow
 @linux
 def test_as_anybody_but_root():
     """Keys are loaded through /proc/self/fd, which is closed to an undumpable process of an ordinary user."""

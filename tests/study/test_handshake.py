@@ -14,6 +14,7 @@ import pytest
 from coterie import __version__
 from coterie.clustering import distinct_rows
 from coterie.errors import CoterieError, DataError, FrameError, PeerLost, PolicyError, StudyError
+from coterie.software import software_digest
 from coterie.study import greetings, handshake
 from coterie.study.checkpoint import Mark
 from coterie.study.greetings import Greeting, card_of, compare_cards, greeting
@@ -192,15 +193,47 @@ def test_another_version(studies, monkeypatch):
     theirs = msgspec.msgpack.decode(card_of(studies["rows"]), type=greetings.Card)
     monkeypatch.setattr(greetings, "__version__", "9.9")
     with pytest.raises(StudyError, match=f"alice runs Coterie {__version__}, here runs 9.9"):
-        compare_cards(studies["rows"], theirs, "alice")
+        compare_cards(studies["rows"], theirs, "alice", "bob")
+
+
+def other_files(own: Greeting) -> Greeting:
+    return msgspec.structs.replace(own, card=msgspec.structs.replace(own.card, digest="0123456789abcdef" * 4))
+
+
+def without_digest(own: Greeting) -> Greeting:
+    return msgspec.structs.replace(own, card=msgspec.structs.replace(own.card, digest=""))
+
+
+@pytest.mark.parametrize(("said", "shown"), [(other_files, "0123456789ab"), (without_digest, "unknown")])
+def test_other_files_of_the_same_version(studies, said, shown):
+    """Whoever hears of it names both, with both digests."""
+    ended = Table(studies["rows"], said={2: said}).agree()
+    for rank in (0, 1, 3):
+        assert isinstance(ended[rank], StudyError)
+        assert str(ended[rank]) == (
+            f"bob and {NAMES[rank]} run different files of Coterie {__version__}: digest {shown} at bob, "
+            f"{software_digest()[:12]} at {NAMES[rank]}; install the same release at both (coterie --version shows the "
+            "digest)"
+        )
+    assert isinstance(ended[2], PeerLost), "only pretends, so that it has nothing to object to"
+
+
+@pytest.mark.parametrize("said", [other_files, without_digest])
+def test_a_study_may_leave_it_at_the_version(studies, said):
+    study = changed(studies["rows"], "participants", software="version")
+    ended = Table(study, said={2: said}).agree()
+    assert all(one == ended[0] for one in ended)
+    assert isinstance(ended[0], Agreed)
+    for error in (ended := Table(study, said={2: other_version}).agree())[:2]:
+        assert "bob runs Coterie 9.9" in str(error)
 
 
 def test_a_section_that_only_one_side_knows(studies):
     card = msgspec.msgpack.decode(card_of(studies["rows"]), type=greetings.Card)
-    compare_cards(studies["rows"], card, "bob")
+    compare_cards(studies["rows"], card, "bob", "alice")
     for sections in ({}, card.sections | {"extra": "0" * 64}, {**card.sections, "data": "0" * 64}):
         with pytest.raises(StudyError, match="bob has another study"):
-            compare_cards(studies["rows"], msgspec.structs.replace(card, sections=sections), "bob")
+            compare_cards(studies["rows"], msgspec.structs.replace(card, sections=sections), "bob", "alice")
 
 
 def test_another_purpose(studies):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime
 
+import msgspec
 import numpy as np
 import pytest
 
 from coterie.errors import InputError, StudyError
-from coterie.study.identity import create_identity
+from coterie.relay.operate import load_relay
+from coterie.study.identity import Via, create_identity
 from coterie.study.lifetimes import check_lifetimes, find_endings
 from coterie.study.prepare import prepare
 from coterie.transport.certificates import create_credentials, lifetime
@@ -106,3 +108,25 @@ def test_an_ended_certificate_of_another_is_named(cast, data):
     assert not list(cast.folder.glob("*.sig.toml"))
     said = coterie("study", "sign", cast.folder / "study.toml", "--key", cast.key("alice"))
     assert said.code == 0, said.err
+
+
+@pytest.mark.parametrize(("days", "expected"), [(400.0, ""), (29.5, "soon"), (-0.5, "ended")])
+def test_a_relay_s_certificate_ends_like_everybody_s(tmp_path, days, expected):
+    """For those who are reached by way of it and for those who dial them; and at the relay itself."""
+    create_identity("relay", "a:1", tmp_path)
+    relay = give_dates(tmp_path, "relay", days)
+    via = Via(relay.name, relay.fingerprint, relay.certificate)
+    everybody = [create_identity(name, "a:1", tmp_path) for name in ("alice", "bob")]
+    everybody = [msgspec.structs.replace(one, via=via) for one in everybody]
+    said = []
+    if expected == "ended":
+        with pytest.raises(StudyError, match=r"the certificate of the relay relay ended on .*: the relay relay has to"):
+            check_lifetimes(everybody, "alice")
+        with pytest.raises(StudyError, match="the certificate of relay ended on"):
+            load_relay(tmp_path / "relay.key", warn=said.append)
+        return
+    check_lifetimes(everybody, "alice")
+    found = find_endings(everybody, "alice")
+    load_relay(tmp_path / "relay.key", warn=said.append)
+    assert (len(found), len(said)) == ((1, 1) if expected else (0, 0))  # once, however many it leads to
+    assert not found or "the certificate of the relay relay ends on" in found[0]

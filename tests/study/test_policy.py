@@ -367,9 +367,9 @@ def test_every_verb_says_which_policy_applies(revealing, tmp_path):
     line[line.index("--key") + 1] = str(link)
     said = coterie(*line)
     assert said.code == 6
-    assert f"the policy is {policy}" in said.out
+    assert f"policy: {policy}" in said.out
     assert revealing.entry("alice", "started")["policy_from"] == str(policy)
     assert not (tmp_path / "audit.jsonl").exists()
     assert f"policy: {policy} allows it" in coterie(*revealing.arguments("alice", "preflight")).out
     signed = coterie("study", "sign", revealing.study_file("alice"), "--key", revealing.key("alice"))
-    assert f"the policy is {policy}" in signed.out
+    assert f"policy: {policy}" in signed.out

@@ -22,6 +22,7 @@ from coterie.errors import (
     StudyError,
     TransportError,
 )
+from coterie.software import software_digest
 from coterie.study import greetings, papers
 from coterie.study.agreement import study_hash
 from coterie.study.greetings import Card
@@ -116,7 +117,8 @@ def test_others_who_are_up(agreed):
     assert error is None
     assert found["bob"].fine
     assert (
-        found["bob"].text == "is up, with the pinned certificate, the same version and the same study, reached directly"
+        found["bob"].text
+        == "is up, with the pinned certificate, the same software and the same study, reached directly"
     )
     assert found["helper"].fine is None
     with up(agreed, "bob", "helper"):
@@ -223,7 +225,10 @@ def test_somebody_who_talks_another_language(agreed):
 
 def test_a_clock_that_is_off(agreed, monkeypatch):
     def card_of(study, shown):
-        return msgspec.msgpack.encode(Card(greetings.__version__, greetings.section_hashes(study), time.time() + 3600))
+        sections = greetings.section_hashes(study)
+        return msgspec.msgpack.encode(
+            Card(greetings.__version__, sections, time.time() + 3600, digest=greetings.software_digest())
+        )
 
     monkeypatch.setattr(papers, "card_of", card_of)
     with up(agreed, "bob"):
@@ -253,6 +258,33 @@ def test_another_version(agreed, monkeypatch):
     assert found["bob"].fine is False
     assert isinstance(error, StudyError)
     assert "bob runs Coterie 9.9" in str(error)
+
+
+def with_other_files(study, shown):
+    card = msgspec.msgpack.decode(greetings.card_of(study, shown), type=Card)
+    return msgspec.msgpack.encode(msgspec.structs.replace(card, digest="f" * 64))
+
+
+def test_other_files_of_the_same_version(agreed, monkeypatch):
+    monkeypatch.setattr(papers, "card_of", with_other_files)
+    with up(agreed, "bob"):
+        found, error = looked(agreed)
+    assert found["bob"].fine is False
+    assert isinstance(error, StudyError)
+    assert f"digest ffffffffffff at bob, {software_digest()[:12]} at alice" in str(error)
+    assert found["bob"].text == str(error)
+
+
+def test_other_files_that_the_study_allows(tmp_path, monkeypatch):
+    with Cast(tmp_path) as cast:
+        cast.agree(*SMALL, "--software", "version")
+        for name in cast.parties:
+            cast.give(name, x=[0.0] * 30, y=[0.0] * 30)
+        monkeypatch.setattr(papers, "card_of", with_other_files)
+        with up(cast, "bob"):
+            found, error = looked(cast)
+    assert error is None
+    assert "the same version (its files differ, which the study allows) and the same study" in found["bob"].text
 
 
 @pytest.mark.parametrize("card", [b"", b"\xff\xff", b"\x83" + b"\xa7version\xa1\xff" * 3])

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 
 from coterie.clustering import at_home
-from coterie.errors import DataError, Interrupted
+from coterie.errors import DataError, Interrupted, StudyError
+from coterie.report.clusters import show_clusters
+from coterie.report.page import render_block
 from coterie.runtime.oracle import run_oracle
 from coterie.study.budget import commitment
 from coterie.study.greetings import greeting
 from coterie.study.prepare import prepare
 from coterie.study.run import purpose_of
+from coterie.study.study_file import load_study
 from coterie.study.tasks import make_study_task, seeds_of
+from tests.report.examples import Page
 from tests.study.scaled import COLUMNS, IDS, OPTIONS, X, by_columns, capture_facts, every_file, run_of
 from tests.study.walk import Cast, Stopping, coterie
 
@@ -53,7 +59,7 @@ def expected(cast):
 def test_a_study_equals_the_oracle(tmp_path, monkeypatch, way):
     facts = capture_facts(monkeypatch)
     with Cast(tmp_path) as cast:
-        agree(cast, *way)
+        agree(cast, *way, "--n-init", 6)  # one start may leave a cluster too small to be opened
         cast.run()
         task, oracle = expected(cast)
         assert not oracle.suppressed.any()
@@ -70,6 +76,46 @@ def test_a_study_equals_the_oracle(tmp_path, monkeypatch, way):
         beside = KMeans(3, init=centers / unit, n_init=1, tol=1e-4).fit(X / unit, sample_weight=W)
         assert (np.abs(beside.cluster_centers_ * unit - centers) < 0.02 * unit).all()
         np.testing.assert_array_equal(beside.labels_, oracle.labels)
+
+
+@pytest.mark.parametrize("way", [("--scale", "bounds"), BY_COLUMNS], ids=["rows", "columns"])
+def test_the_report_has_the_weighted_inertia_and_no_index_that_counts_rows_alike(tmp_path, monkeypatch, way):
+    """Worked out on the rows as they are, each times its weight. Scatter, the other part of a Calinski-Harabasz index,
+    is not weighed in secret: it is neither opened nor told, and no study may ask for it."""
+    facts = capture_facts(monkeypatch)
+    with Cast(tmp_path) as cast:
+        agree(cast, *way, "--init", "random", "--seed", 4, "--tol", 0)  # the same start in every run
+        cast.run()
+        task, _ = expected(cast)
+        labels = np.concatenate([cast.labels(name)["label"] for name in cast.parties])[: len(X)]
+        means = np.array([np.average(X[labels == j], axis=0, weights=W[labels == j]) for j in range(3)])
+        unit = X.std(axis=0) if way == BY_COLUMNS else np.array([60, 100_000, 30])
+        inertia = float((W[:, None] * ((X - means[labels]) / unit) ** 2).sum())
+        for name in cast.parties:
+            assert (facts[name].scatter, facts[name].calinski_harabasz) == (None, None)
+            undrawn = msgspec.structs.replace(facts[name], centers=None)
+            page = Page("".join(map(render_block, show_clusters(undrawn, None, None, "own rows")))).text
+            told = re.search(r"The inertia is ([\d.,]+): .*, each times the weight of its row, in", page)
+            assert told is not None
+            assert float(told[1].replace(",", "")) == pytest.approx(inertia, rel=2e-3)
+            for word in ("Calinski-Harabasz index is", "With a single cluster", "root mean square"):
+                assert word not in page
+            log = cast.at(name, "results", "disclosures.jsonl").read_text()
+            assert '"inertia"' in log
+            assert '"scatter"' not in log
+        assert task.quality == ("inertia",)
+
+
+def test_a_study_that_asks_for_the_index_is_refused(tmp_path):
+    with Cast(tmp_path) as cast:
+        cast.create(*OPTIONS, *WEIGHED)
+        study = cast.folder / "study.toml"
+        assert load_study(study).disclosures.quality == ("inertia",)  # what goes with weights
+        text = study.read_text()
+        study.write_text(text.replace('"inertia",', '"inertia", "calinski-harabasz",'))
+        assert study.read_text() != text
+        with pytest.raises(StudyError, match="quality may name the inertia alone where rows have weights"):
+            load_study(study)
 
 
 def test_weights_are_told_to_nobody(tmp_path):

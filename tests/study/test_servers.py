@@ -386,7 +386,7 @@ def create(cast: Cast, protocol: str, parties: str, helper: bool, *servers: str)
         ("securenn", "alice bob", False, [], "protocol securenn needs a helper: name one with --helper"),
         ("onetime", "alice bob", True, ["alice"], "protocol onetime has no servers: leave out --server"),
         ("onetime", "alice bob", False, ["alice", "bob", ".dora"], "onetime has no servers: leave out --server"),
-        ("onetime", "alice", True, [], "at least two parties are needed"),
+        ("onetime", "alice", True, [], "--party: at least two are needed"),
         ("replicated", "alice bob carol", False, ["alice", "bob", "carol"], ""),
         ("replicated", "alice bob", False, ["alice", "bob", ".dora"], ""),
         ("replicated", "alice bob", False, [".alice", ".bob", ".dora"], ""),
@@ -401,7 +401,7 @@ def create(cast: Cast, protocol: str, parties: str, helper: bool, *servers: str)
         ("replicated", "alice bob", False, ["alice", "bob", "dora"], "--server dora: no party is called that"),
         ("replicated", "alice bob", False, ["alice", ".carol", ".dora"], "carol and dora are no parties; at most one"),
         ("replicated", "alice", False, ["alice", ".carol", ".dora"], "carol and dora are no parties; at most one"),
-        ("replicated", "alice", False, ["alice", ".dora"], "at least two parties are needed"),
+        ("replicated", "alice", False, ["alice", ".dora"], "--party: at least two are needed"),
     ],
 )  # fmt: skip
 def test_what_a_family_needs(people, protocol, parties, helper, servers, named):

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from coterie.errors import DataError, InputError, PeerLost, PeerUnreachable
+from coterie.protocols import SecureNN
 from coterie.study import run
 from coterie.study.agreement import study_hash
 from coterie.study.predict import predict_rows
@@ -43,6 +44,23 @@ def nothing_is_left(cast: Cast, *names: str) -> None:
     for name in names or cast.names:
         left = {path.name for path in cast.at(name).iterdir()}
         assert not {one for one in left if one.startswith(("results", "."))}
+
+
+@pytest.mark.parametrize("own_process", [True, False])
+def test_kernels_are_compiled_before_anybody_is_met(cast, monkeypatch, own_process):
+    """Nobody waits for somebody else's compiler."""
+
+    def fail(family, *, alone):
+        assert (family, alone) == (SecureNN, own_process)
+        raise DataError("the compiler is missing")
+
+    monkeypatch.setattr("coterie.study.session.load_family", fail)
+    monkeypatch.setattr("coterie.study.session.meeting_of", lambda *_, **__: pytest.fail("it meets the others"))
+    cast.agree(*SMALL, "--protocol", "securenn")
+    give_rows(cast)
+    with pytest.raises(DataError, match="the compiler is missing"):
+        run_study(cast.orders("alice", own_process=own_process))
+    nothing_is_left(cast, "alice")
 
 
 # -- the ids -----------------------------------------------------------------------------------------------
@@ -205,6 +223,7 @@ def test_another_study_over_the_wire(cast, odd):
     nothing_is_left(cast)
 
 
+@pytest.mark.slow
 def test_the_same_participants_in_another_order(cast):
     """Who is the first party there is the second one here: they cannot even greet each other, but know why."""
     cast.agree(*SMALL)
@@ -242,7 +261,7 @@ def test_an_address_that_is_taken(cast):
     with socket.create_server((alice.host, alice.port)):
         said = coterie(*cast.arguments("alice"))
     assert said.code == 2
-    assert f"alice cannot listen on {alice.address} (Address already in use" in said.err
+    assert f"alice cannot listen on {alice.address}: the address is in use already" in said.err
     assert "--listen HOST:PORT" in said.err
     assert [entry["event"] for entry in cast.audit("alice")] == ["started", "stopped"]
 
@@ -300,6 +319,7 @@ def test_the_same_log_for_several_studies(cast, tmp_path):
     assert len(set(hashes)) == 2
 
 
+@pytest.mark.slow
 def test_results_on_a_mounted_volume_and_behind_a_link(cast):
     """As in containers: alice's folder is a mount point of its own, bob's is a link; both stay what they are."""
     volume, mounted, linked = cast.at("alice", "volume"), cast.at("alice", "results"), cast.at("bob", "results")

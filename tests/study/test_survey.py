@@ -13,6 +13,7 @@ import tomli_w
 from coterie.errors import Interrupted, PolicyError, StudyError
 from coterie.protocols import FAMILIES
 from coterie.runtime.surveys import run_survey_oracle
+from coterie.study.identity import renew_identity
 from coterie.study.run import run_study
 from coterie.study.study_file import load_study
 from coterie.study.survey import make_survey_task, run_survey
@@ -81,6 +82,8 @@ def check_results(cast: Cast, way: str, folder: str = "results") -> None:
         assert msgspec.convert(document["columns"], list[ColumnFound]) == found
         assert cast.document(name, "manifest.json", folder)["purpose"] == "survey"
         page = cast.at(name, folder, "survey.html").read_text()
+        for said in ("How it ran", "waiting for the others to come", "computing: working", "What was sent", "rounds"):
+            assert said in page
         assert "--bounds" in page
         assert "age" in page
     for name in set(cast.names) - set(cast.parties):
@@ -182,6 +185,14 @@ def test_what_was_suggested_can_be_pasted(cast):
     assert 0 <= age.low < 20 < 80 < age.high <= 150
 
 
+def test_a_survey_accepts_renewed_keys_if_it_says_so(cast):
+    cast.agree(*ASKED, "--renewals")
+    give(cast)
+    renew_identity(cast.key("alice"))
+    survey(cast)
+    check_results(cast, "rows")
+
+
 # -- rules -------------------------------------------------------------------------------------------------
 
 
@@ -232,7 +243,8 @@ def test_a_survey_counts_as_a_run(cast):
     cast.agree(*ASKED)
     give(cast)
     survey(cast)
-    found = cast.take_part(run_survey, each={name: {"out": cast.at(name, "again")} for name in cast.names})
+    again = {name: {"out": cast.at(name, "again")} for name in cast.names}
+    found = cast.take_part(run_survey, each=again, wait=5.0)  # alice may have said no before the others are up
     assert isinstance(found["alice"], PolicyError)
     assert "`runs` = 1" in str(found["alice"])
     said = coterie("preflight", cast.study_file("bob"), "--key", cast.key("bob"), "--wait", 1, *cast.sources["bob"])
@@ -246,7 +258,8 @@ def test_other_data_are_noticed(cast):
     other = BLOCKS[1].copy()
     other[3, 0] = np.nan if not np.isnan(other[3, 0]) else 40.0
     cast.give("bob", age=cells_of(other[:, 0]), bmi=other[:, 1])
-    found = cast.take_part(run_survey, each={name: {"out": cast.at(name, "again")} for name in cast.names})
+    again = {name: {"out": cast.at(name, "again")} for name in cast.names}
+    found = cast.take_part(run_survey, each=again, wait=5.0)  # bob may have said no before the others are up
     assert isinstance(found["bob"], PolicyError)
     assert "other_data" in str(found["bob"])
 
@@ -337,6 +350,7 @@ def test_results_are_not_mistaken_for_each_other(cast):
         (("--clusters", 3), "--survey: --clusters is about clusters"),
         (("--sizes", "rounded"), "--sizes"),
         (("--id", "patient"), "--id"),
+        (("--reconnect", 30), "--survey: --reconnect is about clusters, ids or long runs"),
         (("--contribution", "none-or-least"), "contribution"),
         (("--partition", "vertical"), "must be held by one of the parties"),
         (("--partition", "mixed"), "horizontal or vertical"),

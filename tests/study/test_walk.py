@@ -175,6 +175,7 @@ def fill(url: str, table: str, **columns: np.ndarray) -> None:
         connection.commit()
 
 
+@pytest.mark.slow
 def test_from_a_database(cast, postgres_url):  # noqa: F811
     """The same study once more as processes, with both parties' columns in PostgreSQL, in whatever order it answers;
     then all of them predict together."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 
 import pytest
@@ -12,10 +11,8 @@ from coterie.errors import CoterieError, StudyError
 from coterie.study.identity import load_identity, load_key
 from coterie.study.policy import load_policy
 from coterie.study.study_file import load_study
+from tests.plain import FOREIGN
 from tests.study.walk import SMALL, Cast
-
-#: Nothing of this is for people: paths of msgspec, types of Python, the names of its own errors.
-FOREIGN = re.compile(r"\$[.\[]|`(int|str|float|bool|array|object|null)|Expected|Invalid enum|ValidationError|\bNone\b")
 
 
 @pytest.fixture(scope="module")

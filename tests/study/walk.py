@@ -177,7 +177,7 @@ class Cast:
         others: list[object] = ["--helper", self.identity(self.helper)] if self.helper else []
         for name in self.servers:
             others += ["--server", name if name in self.parties else self.identity(name)]
-        if "--reconnect" not in options:  # whoever is killed is to be named at once
+        if "--reconnect" not in options and "--survey" not in options:  # whoever is killed is to be named at once
             options = (*options, "--reconnect", 0)
         return coterie("study", "create", self.folder / "study.toml", *parties, *others, *options)
 

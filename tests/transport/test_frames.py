@@ -13,7 +13,7 @@ from coterie.transport import HEADER_BYTES
 from coterie.transport.channel import CONTROL, CONTROL_LIMIT, Abort, Heartbeat, encode_control
 from tests.transport.network import DUEL, EXPECTED, duel, named
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("plain_errors")]
 
 BODY = np.array([7, 8, 9], np.uint64).tobytes()
 

@@ -16,7 +16,7 @@ from coterie.transport.tls import Inbox, TlsChannel
 from tests.transport.fuzz import fuzzed
 from tests.transport.network import DUEL
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("plain_errors")]
 
 COUNT = 10_000
 RIGHT = Header(2, 0, 0, 1, DUEL.session, 0, 24, Stamp())

@@ -79,7 +79,7 @@ from tests.transport.network import (
     wait_until,
 )
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("plain_errors")]
 
 WORDS = np.arange(3, dtype=np.uint64)
 
@@ -329,8 +329,8 @@ def control(message, sequence=0, **wrong):
     [
         (lambda mouth: mouth.unwrap(), "P0", "without a word"),
         (lambda mouth: mouth.shutdown(socket.SHUT_RDWR), "P0", "without a word"),
-        (lambda mouth: mouth.sendall(control(Abort(2, "PeerLost"))), "P2", "P2 was lost: P0 reports PeerLost"),
-        (lambda mouth: mouth.sendall(control(Abort(0, "DataError"))), "P0", "P0 stopped: DataError"),
+        (lambda mouth: mouth.sendall(control(Abort(2, "PeerLost"))), "P2", "P2 was lost: P0 reports a lost connection"),
+        (lambda mouth: mouth.sendall(control(Abort(0, "DataError"))), "P0", "P0 stopped: a problem with its data"),
         (lambda mouth: mouth.sendall(control(Abort(77, "nonsense"))), "P0", "P0 stopped: nonsense"),
         (lambda mouth: None, "P0", "has been silent for 1 seconds"),
         (lambda mouth: mouth.sendall(control(Heartbeat())[:-1]), "P0", "has been silent for 1 seconds"),
@@ -480,8 +480,8 @@ def test_a_header_that_comes_byte_by_byte():
             assert box.glance() is None
         mouth.sendall(whole[HEADER_BYTES:])
         glances(box)
-        header, message = box.next(2, 24)
-        assert (header.length, header.stamp, message) == (24, Stamp(3, 4), None)
+        stamp, message = box.next(2, 24)
+        assert (stamp, message) == (Stamp(3, 4), None)
         body = bytearray(24)
         box.fill(memoryview(body))
         assert bytes(body) == WORDS.tobytes()
@@ -705,7 +705,7 @@ def test_who_is_refused_by_tls_hears_it_every_time():
     rogues, mine = Listener(), Listener()
     with contextlib.closing(rogues), held(1, [rogues, mine]):
         for _ in range(20):
-            with pytest.raises(AuthenticationError, match="UNKNOWN_CA"):
+            with pytest.raises(AuthenticationError, match="certificate: it does not know the certificate"):
                 ask(mine, own="Stranger")
 
 

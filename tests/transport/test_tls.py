@@ -40,7 +40,7 @@ from tests.transport.network import (
     together,
 )
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("plain_errors")]
 
 WORDS = np.arange(4, dtype=np.uint64)
 

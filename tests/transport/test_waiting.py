@@ -42,7 +42,7 @@ from tests.transport.network import (
     wait_until,
 )
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("plain_errors")]
 
 
 # -- another study -------------------------------------------------------------------------------------------
@@ -241,6 +241,7 @@ def test_a_run_that_is_under_way_is_not_ended_by_a_refusal_to_take_part():
         assert channel.hear(0) is True
 
 
+@pytest.mark.slow
 def test_declining_another_study_or_while_others_only_check_ends_nothing():
     rogues, mine = Listener(), Listener()
     with contextlib.closing(rogues), held(1, [rogues, mine], lanes=0) as checks:
@@ -253,6 +254,7 @@ def test_declining_another_study_or_while_others_only_check_ends_nothing():
         assert isinstance(future.exception(20), PeerLost)
 
 
+@pytest.mark.slow
 def test_a_stranger_cannot_decline_in_a_peer_s_name():
     with waiting_meeting() as (met, rogues, future):
         peers = [peer_of(rogues, "Rogue"), peer_of(met.door.listener, "Honest")]

@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import typer
 
-from coterie import __version__
 from coterie.cli import audit, identity, study
 from coterie.cli.console import Console
 from coterie.cli.demo import demo
@@ -19,6 +18,7 @@ from coterie.cli.run import predict, preflight, run
 from coterie.cli.serve import serve, status
 from coterie.cli.simulate import simulate
 from coterie.cli.survey import survey
+from coterie.software import describe_software, software_digest
 from coterie.study.dumps import no_core_files
 
 __all__ = ["app", "main"]
@@ -45,7 +45,7 @@ app = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode=None, pretty
 
 def _version(wanted: bool) -> None:
     if wanted:
-        print(f"coterie {__version__}")
+        print(f"coterie {describe_software()}\ndigest {software_digest()}")
         raise typer.Exit
 
 
@@ -54,7 +54,9 @@ def _common(
     context: typer.Context,
     quiet: bool = typer.Option(False, "--quiet", "-q", help="Say nothing but errors."),
     json: bool = typer.Option(False, "--json", help="One JSON object a line, for machines."),
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Say which version."),  # noqa: ARG001
+    version: bool = typer.Option(  # noqa: ARG001
+        False, "--version", callback=_version, is_eager=True, help="Say which version, with the digest of its files."
+    ),
 ) -> None:
     context.obj = Console(quiet=quiet, json=json)
 

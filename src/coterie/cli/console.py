@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
 
 import msgspec
 from rich.console import Console as Rich
+from rich.text import Text
 
-__all__ = ["Console", "json_line", "printable"]
+__all__ = ["Console", "fold", "json_line", "printable"]
+
+#: What stands before the text of a line.
+MARK = re.compile(r" *(- |ok   |NO   |\?    |note |\d\d:\d\d:\d\d )| +")
 
 
 class Console:
@@ -33,7 +38,7 @@ class Console:
         if self.json:
             self._emit({"event": event, "text": text, **fields})
         elif not self.quiet:
-            self.rich.print("\n".join(map(printable, text.split("\n"))), markup=False)
+            self.rich.print("\n".join(fold(printable(line), self.rich) for line in text.split("\n")), markup=False)
 
     def show(self, renderable: Any, event: str, **fields: Any) -> None:
         """A table or the like, in place of a line."""
@@ -44,13 +49,27 @@ class Console:
 
     def error(self, text: str, code: int) -> int:
         """What went wrong, and the exit code that it leads to."""
-        line = json_line({"event": "error", "text": text, "code": code}) if self.json else f"coterie: {printable(text)}"
+        first, *more = f"coterie: {text}".split("\n")
+        lines = [first, *(line if line.startswith(" ") else f"  {line}" for line in more)]  # none looks like a first
+        plain = "\n".join(fold(printable(line), Rich(stderr=True)) for line in lines)
+        line = json_line({"event": "error", "text": text, "code": code}) if self.json else plain
         print(line, file=sys.stderr, flush=True)
         return code
 
     @staticmethod
     def _emit(fields: dict[str, Any]) -> None:
         print(json_line(fields), flush=True)
+
+
+def fold(line: str, screen: Rich) -> str:
+    """A line that breaks between words where the screen ends, and goes on below where its text begins: behind the mark
+    of an entry in a list, of a check, or the time. Elsewhere than on a terminal, it stays one line."""
+    if not screen.is_terminal or screen.is_dumb_terminal:
+        return line
+    mark = MARK.match(line)
+    indent = mark.end() if mark else 0
+    broken = Text(line[indent:]).wrap(screen, max(screen.width - indent, 20))
+    return line[:indent] + ("\n" + " " * indent).join(part.plain.rstrip() for part in broken)
 
 
 def printable(text: str) -> str:

@@ -6,7 +6,13 @@ from typing import Any
 
 import msgspec
 
-from coterie.cli.people import explain_relays, list_participants, show_participants
+from coterie.cli.people import (
+    explain_relays,
+    explain_renewals,
+    explain_software,
+    list_participants,
+    show_participants,
+)
 from coterie.cli.promised import bullets, list_promises
 from coterie.columns import bounds_of
 from coterie.errors import InputError
@@ -32,6 +38,8 @@ def explain_survey(study: Study, rows: int) -> tuple[str, dict[str, Any]]:
         "",
         "WHO TAKES PART",
         *show_participants(study),
+        f"  - {explain_renewals(study)}",
+        f"  - {explain_software(study)}",
         *explain_relays(study),
         "",
         "WHAT IS COMPUTED",

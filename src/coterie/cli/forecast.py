@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 from collections.abc import Sequence
@@ -76,7 +77,11 @@ def forecast(
     """
     console: Console = context.obj
     if rows > MOST_ROWS:
-        raise InputError(f"forecasts go up to {MOST_ROWS:,} rows, not {rows:,}")
+        raise InputError(f"--rows: forecasts go up to {MOST_ROWS:,} rows, not {rows:,}")
+    if clusters > rows:
+        raise InputError(f"--clusters {clusters}: {rows} rows make at most {rows} clusters")
+    if labels == "revealed" and partition != "vertical":
+        raise InputError("--labels revealed is SVK-means, which needs --partition vertical")
     if plot is not None and plot.suffix.lower() != ".png":
         raise InputError(f"--plot writes a PNG; {plot} is not called one")
     study = Study(
@@ -106,9 +111,12 @@ def forecast_links(study: Study) -> dict[str, Forecast]:
 
 def _parse_bounds(text: str) -> tuple[float, float]:
     try:
-        return parse_range(text)
+        low, high = parse_range(text)
+        if low < high and math.isfinite(high - low):
+            return low, high
     except ValueError:
-        raise InputError(f"--bounds {text!r} is no range; write it as low:high, such as 0:120") from None
+        pass
+    raise InputError(f"--bounds {text!r} is no range; write it as low:high, low before high, such as 0:120")
 
 
 # -- what it says -----------------------------------------------------------------------------------------------------

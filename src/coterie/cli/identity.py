@@ -11,7 +11,7 @@ from coterie.cli.console import Console
 from coterie.cli.options import PassphraseFd
 from coterie.cli.passphrases import ask_new_passphrase, passphrase_for, read_passphrase
 from coterie.errors import InputError
-from coterie.study.identity import change_passphrase, create_identity, load_identity, load_key
+from coterie.study.identity import change_passphrase, create_identity, load_identity, load_key, renew_identity
 from coterie.transport.certificates import YEARS, lifetime
 
 __all__ = ["app"]
@@ -77,6 +77,31 @@ def show(context: typer.Context, identity: Annotated[Path, typer.Argument(help="
         address=one.address,
         fingerprint=one.fingerprint,
         ends=ends,
+    )
+
+
+@app.command("renew")
+def renew(
+    context: typer.Context,
+    key: Annotated[Path, typer.Argument(help="Your private key, NAME.key.")],
+    passphrase_fd: PassphraseFd = None,
+    years: Annotated[int, typer.Option("--years", help="How long the new certificate is valid.")] = YEARS,
+) -> None:
+    """Put a new key in the place of yours, for which the old one vouches, and a new identity file beside it."""
+    console: Console = context.obj
+    made = renew_identity(key, years=years, passphrase=passphrase_for(key, passphrase_fd))
+    ends, card = f"{lifetime(made.certificate)[1]:%Y-%m-%d}", key.with_name(f"{key.stem}.identity.toml")
+    console.say(
+        f"{key} is a new private key. Studies that accept renewed keys (`--renewals`) go on with it: the others need "
+        "not do anything. The file holds the old key, too, for studies that do not.\n"
+        f"{card} is for studies to come, and valid until {ends}. Fingerprint, to compare by telephone:\n"
+        f"  {made.fingerprint}",
+        "renewed",
+        name=made.name,
+        fingerprint=made.fingerprint,
+        ends=ends,
+        key=str(key),
+        identity=str(card),
     )
 
 

@@ -18,6 +18,7 @@ from coterie import __version__
 from coterie.cli.console import Console, json_line
 from coterie.errors import CoterieError, InputError
 from coterie.events import tell
+from coterie.software import software_digest
 
 __all__ = ["JsonLines", "describe_failure", "logging_to"]
 
@@ -123,7 +124,7 @@ def logging_to(path: Path | None, command: str, console: Console) -> Iterator[No
     loggers.addHandler(handler)
     loggers.setLevel(min(loggers.getEffectiveLevel(), logging.INFO))
     try:
-        tell(log, logging.INFO, "start", f"coterie {command} starts", version=__version__)
+        tell(log, logging.INFO, "start", f"coterie {command} starts", version=__version__, digest=software_digest())
         yield
     except BaseException as error:
         text, code = describe_failure(error)

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from coterie.errors import InputError
+
 __all__ = [
     "AuditLog",
     "Data",
@@ -26,7 +28,11 @@ __all__ = [
     "StudyFile",
     "TableName",
     "Wait",
+    "check_times",
 ]
+
+#: The longest --timeout, in seconds: a day.
+MOST_PATIENCE = 86_400
 
 StudyFile = Annotated[Path, typer.Argument(help="The study file, with everybody's signatures beside it.")]
 Key = Annotated[Path, typer.Option("--key", help="Your private key.")]
@@ -69,3 +75,13 @@ Stall = Annotated[
     float | None,
     typer.Option("--stall", help="Seconds that a peer may send nothing but signs of life; by default 30 x --timeout."),
 ]
+
+
+def check_times(timeout: float, wait: float, stall: float | None) -> None:
+    """Refuse times that cannot be meant, and what is no number."""
+    if not 0 < timeout <= MOST_PATIENCE:
+        raise InputError(f"--timeout is a number of seconds, more than 0 and at most {MOST_PATIENCE:,}")
+    if not wait >= 0:
+        raise InputError("--wait is a number of seconds, at least 0")
+    if stall is not None and not stall > 0:
+        raise InputError("--stall is a number of seconds, more than 0")

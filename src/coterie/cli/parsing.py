@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import contextlib
+import re
+from collections.abc import Collection, Iterator
 
 from coterie.columns import DROP, ERROR, parse_date
 from coterie.errors import InputError
 from coterie.ideal import MOST_CHOICES
 
 __all__ = [
+    "in_terms_of_options",
     "parse_bounds",
     "parse_categories",
     "parse_clusters",
@@ -22,6 +25,24 @@ __all__ = [
     "parse_range",
     "parse_row_weights",
 ]
+
+#: Arguments of `SecureKMeans` that the command line calls otherwise.
+CALLED = {"n_clusters": "clusters", "n_parties": "parties", "random_state": "seed"}
+#: Those that errors begin with.
+ARGUMENT = re.compile(r"(n_clusters|n_parties|random_state|n_init|max_iter|tol|resolution|least_cluster_size|bounds)\b")
+
+
+@contextlib.contextmanager
+def in_terms_of_options() -> Iterator[None]:
+    """Errors that begin with the name of an argument in Python begin with the option that sets it."""
+    try:
+        yield
+    except InputError as error:
+        found = ARGUMENT.match(str(error))
+        if found is None:
+            raise
+        name = CALLED.get(found[1], found[1]).replace("_", "-")
+        raise type(error)(f"--{name}{str(error)[found.end() :]}") from None
 
 
 def parse_pairs(option: str, text: str) -> dict[str, str]:
@@ -142,6 +163,8 @@ def parse_clusters(text: str) -> int | range:
         found = range(int(low), int(high) + 1) if colon else int(low)
     except ValueError:
         raise InputError(f"--clusters {text!r} is no number; write 4, or 2:10 to choose from several") from None
+    if isinstance(found, int) and found < 1:
+        raise InputError(f"--clusters must be at least 1, not {text}")
     if isinstance(found, range) and (found.stop - found.start < 2 or found.start < 2):
         raise InputError(f"--clusters {text}: to choose from several, write the fewest, at least 2, and more: 2:10")
     if isinstance(found, range) and found.stop - found.start > MOST_CHOICES:

@@ -6,9 +6,10 @@ from typing import Any
 
 from coterie.report.facts import describe_role
 from coterie.report.formats import join_names
+from coterie.software import describe_software
 from coterie.study.agreement import Study
 
-__all__ = ["explain_relays", "list_participants", "show_participants"]
+__all__ = ["explain_relays", "explain_renewals", "explain_software", "list_participants", "show_participants"]
 
 
 def list_participants(study: Study) -> list[dict[str, Any]]:
@@ -28,13 +29,27 @@ def list_participants(study: Study) -> list[dict[str, Any]]:
 def show_participants(study: Study) -> list[str]:
     """Lines for people. A name proves nothing: the fingerprint is what to compare, by telephone or in person."""
     return [
-        f"  - {one['name']} ({one['role']}) at {one['address']}{_by_way_of(one)}, fingerprint {one['fingerprint']}"
+        line
         for one in list_participants(study)
+        for line in (
+            f"  - {one['name']} ({one['role']}) at {one['address']}{_by_way_of(one)}",
+            f"    fingerprint {one['fingerprint']}",
+        )
     ]
 
 
 def _by_way_of(one: dict[str, Any]) -> str:
     return f", by way of the relay {one['relay']}" if "relay" in one else ""
+
+
+def explain_renewals(study: Study) -> str:
+    if study.participants.renewals:
+        return (
+            "Keys may be renewed: a participant may use a newer key than that of its certificate here, if the "
+            "older one vouches for it (`coterie identity renew`). The others keep the newest that they have seen, and "
+            "accept no older one from the next run on."
+        )
+    return "Only these certificates count: a key that is renewed takes a new study."
 
 
 def explain_relays(study: Study) -> list[str]:
@@ -60,3 +75,16 @@ def explain_relays(study: Study) -> list[str]:
         "  - If the helper runs a relay, it sees sizes and times of what the parties send each other, too, and none of "
         "the contents: no more of the data than the relay of somebody else.",
     ]
+
+
+def explain_software(study: Study) -> str:
+    """Which software everybody must run, and which is here."""
+    if study.participants.software == "version":
+        return (
+            f"Everybody runs the same version of Coterie; its files may differ. This is {describe_software()}, version "
+            "and digest as coterie --version shows them."
+        )
+    return (
+        f"Everybody runs the same files of the same version of Coterie, or the run does not begin. This is "
+        f"{describe_software()}, version and digest as coterie --version shows them."
+    )

@@ -16,6 +16,9 @@ from coterie.study.voice import Voice
 
 __all__ = ["Progress"]
 
+#: Characters of a line beside its text: a spinner and a space before it, ^C and the cursor behind.
+AROUND = 5
+
 
 class Progress(Voice):
     """Says for whom it waits and since when, which iteration it is, how much was sent, how long it may take."""
@@ -71,10 +74,11 @@ class Progress(Voice):
             self.console.say(f"{time.strftime('%H:%M:%S')} {text}", event, **fields)
 
     def _drawn(self) -> Spinner:
-        """One line, however narrow the terminal: of more than one, some would stay when it is drawn over."""
+        """One line, however narrow the terminal: of more than one, some would stay when it is drawn over. There is
+        room behind it for the ^C that a terminal shows when it is typed."""
         waited = int(time.monotonic() - self.began)
         passed = f" ({format_duration(waited)})" if waited else ""
         text = Text(printable(self.line))
-        text.truncate(max(self.console.rich.width - len(passed) - 3, 1), overflow="ellipsis")
+        text.truncate(max(self.console.rich.width - len(passed) - AROUND, 1), overflow="ellipsis")
         self.spinner.update(text=text.append(passed))
         return self.spinner

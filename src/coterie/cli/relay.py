@@ -59,7 +59,8 @@ def relay(
         )
 
     limits = Limits(connections=most_connections, per_study=most_per_study, per_participant=most_per_participant)
-    credentials = load_relay(key, identity, passphrase_for(key, passphrase_fd))
+    warn = lambda text: console.say(text, "note")  # noqa: E731
+    credentials = load_relay(key, identity, passphrase_for(key, passphrase_fd), warn)
     with logging_to(log, "relay", console):
         ended = operate(listen, credentials, study, studies, open_, limits, started)
     console.say(f"stopped by {ended}", "stopped", signal=ended)

@@ -29,9 +29,9 @@ from coterie.cli.options import (
     StudyFile,
     TableName,
     Wait,
+    check_times,
 )
 from coterie.cli.passphrases import passphrase_for
-from coterie.errors import InputError
 from coterie.events import tell
 
 if TYPE_CHECKING:
@@ -44,11 +44,12 @@ RESULTS, LABELS = Path("results"), Path("predictions")
 
 
 def check_orders(orders: Orders) -> Orders:
-    """Refuse times that cannot be meant."""
-    if orders.patience <= 0 or orders.wait < 0:
-        raise InputError("--timeout and --wait are seconds: --timeout more than 0, --wait at least 0")
-    if orders.stall is not None and not orders.stall > 0:
-        raise InputError("--stall is a number of seconds, more than 0")
+    """Refuse times and addresses that cannot be meant."""
+    from coterie.study.identity import split_address
+
+    check_times(orders.patience, orders.wait, orders.stall)
+    if orders.listen is not None:
+        split_address(orders.listen, "--listen")
     return orders
 
 
@@ -92,7 +93,7 @@ def run(
     console: Console = context.obj
     orders = Orders(
         study, key, data, table, query, out, policy, audit, state,
-        listen=listen, proxy=proxy, wait=wait, patience=timeout, restart=restart, stall=stall,
+        listen=listen, proxy=proxy, wait=wait, patience=timeout, restart=restart, stall=stall, own_process=True,
         csv=CsvFormat(delimiter, decimal, encoding), passphrase=passphrase_for(key, passphrase_fd),
     )  # fmt: skip
     with logging_to(log, "run", console):
@@ -133,7 +134,7 @@ def predict(
     console: Console = context.obj
     orders = Orders(
         study, key, data, table, query, out, policy, audit,
-        model=model, listen=listen, proxy=proxy, wait=wait, patience=timeout, stall=stall,
+        model=model, listen=listen, proxy=proxy, wait=wait, patience=timeout, stall=stall, own_process=True,
         csv=CsvFormat(delimiter, decimal, encoding), passphrase=passphrase_for(key, passphrase_fd),
     )  # fmt: skip
     with logging_to(log, "predict", console), Progress(console) as voice:

@@ -12,7 +12,7 @@ import typer
 
 from coterie.cli.console import Console
 from coterie.cli.logs import logging_to
-from coterie.cli.options import Key, LogFile, PassphraseFd, Patience, PolicyFile, Stall, Wait
+from coterie.cli.options import Key, LogFile, PassphraseFd, Patience, PolicyFile, ProxyUrl, Stall, Wait, check_times
 from coterie.cli.passphrases import passphrase_for
 from coterie.errors import InputError, PeerUnreachable
 from coterie.events import tell
@@ -48,7 +48,7 @@ def parse_place(text: str | None) -> tuple[str, int] | None:
 
     if text is None:
         return None
-    return split_address(f"127.0.0.1:{text}" if text.isdigit() else text)
+    return split_address(f"127.0.0.1:{text}" if text.isdigit() else text, "--status")
 
 
 def serve(
@@ -57,6 +57,7 @@ def serve(
     studies: Annotated[Path, typer.Option("--studies", help="The folder of the studies, with signatures beside them.")],
     state: State = STATE,
     listen: Annotated[str | None, typer.Option("--listen", help="HOST:PORT; the studies' address if left out.")] = None,
+    proxy: ProxyUrl = None,
     policy: PolicyFile = None,
     passphrase_fd: PassphraseFd = None,
     most_studies: Annotated[int, typer.Option("--most-studies", help="The most studies that run at once.")] = 4,
@@ -83,16 +84,19 @@ def serve(
     """
     from coterie.serving.server import Server, Settings
     from coterie.serving.server import serve as keep_serving
+    from coterie.study.policy import load_policy
 
     console: Console = context.obj
     if most_studies < 1 or (most_rows is not None and most_rows < 1):
         raise InputError("--most-studies and --most-rows are at least 1")
-    if timeout <= 0 or wait < 0 or grace < 0 or (stall is not None and stall <= 0):
-        raise InputError("--timeout and --stall are more than 0 seconds, --wait and --grace at least 0")
+    check_times(timeout, wait, stall)
+    if not grace >= 0:
+        raise InputError("--grace is a number of seconds, at least 0")
+    load_policy(policy, key)
     memory, page = parse_size(most_memory), parse_place(status)
     settings = Settings(
         key, studies, state, listen, policy, most_studies, most_rows, memory, page, grace, wait, timeout, stall,
-        passphrase_for(key, passphrase_fd),
+        passphrase_for(key, passphrase_fd), proxy,
     )  # fmt: skip
 
     def note(text: str) -> None:
@@ -100,8 +104,8 @@ def serve(
         tell(LOG, logging.INFO, "note", text)
 
     def ready(server: Server, where: str) -> None:
-        listening = f"{server.listener.host}:{server.listener.port}"
-        console.say(f"serving at {listening}; status: coterie status --state {state}", "serving", listen=listening)
+        said = f"serving {server.where}; status: coterie status --state {state}"
+        console.say(said, "serving", listen=server.where)
         if where:
             console.say(f"status page: {where}", "page", page=where)
 
@@ -136,9 +140,12 @@ def _describe(now: Status) -> list[str]:
     running = sum(one.running is not None for one in now.studies)
     well = "healthy" if now.healthy else f"not healthy: {'; '.join(now.problems) or 'stopping'}"
     lines = [
-        f"{now.helper}: {well}, listening at {now.listen}, up for {format_duration(time.time() - now.since)}; "
+        f"{now.helper}: {well}, reached {now.listen}, up for {format_duration(time.time() - now.since)}; "
         f"{running} of at most {now.most_studies} studies run"
     ]
+    for relay in now.relays:
+        trouble = "registered" if relay.registered else f"not registered{relay.trouble and ': '}{relay.trouble}"
+        lines.append(f"  {relay.relay}: {trouble}")
     for one in now.studies:
         lines.append(f"  {one.name} ({one.file}): {one.standing}{one.why and ': '}{one.why}")
         if one.running is not None:

@@ -9,7 +9,7 @@ import typer
 
 from coterie.cli.console import Console
 from coterie.cli.folders import check_folder, write_mark
-from coterie.cli.parsing import parse_clusters, parse_file_bounds, parse_numbers
+from coterie.cli.parsing import in_terms_of_options, parse_clusters, parse_file_bounds, parse_numbers
 from coterie.cli.working import show_working
 from coterie.errors import InputError
 from coterie.study.drafts import folder_for
@@ -23,6 +23,8 @@ __all__ = ["simulate"]
 
 #: The file that marks a folder as written by this command, and what it says of that.
 MARK, MAKER = "simulation.json", "coterie simulate"
+#: What a generator of public random numbers takes.
+MOST_SEED = 2**32 - 1
 
 
 def simulate(
@@ -52,12 +54,12 @@ def simulate(
         "secret", help="rounded: parties learn sizes of open clusters, in multiples of the least size."
     ),
     init: Literal["k-means++", "random"] = typer.Option("k-means++", help="How the rows to start from are drawn."),
-    seed: int = typer.Option(0, help="For the public random numbers that draw them."),
+    seed: int = typer.Option(0, min=0, max=MOST_SEED, help="For the public random numbers that draw them."),
     choose: Literal["calinski-harabasz", "silhouette"] = typer.Option(
         "calinski-harabasz", help="By what the best of several numbers of clusters is chosen."
     ),
-    n_init: int = typer.Option(1, "--n-init", help="Starts, of which the best is opened."),
-    max_iter: int = typer.Option(300, "--max-iter", help="Iterations at most."),
+    n_init: int = typer.Option(1, "--n-init", min=1, help="Starts, of which the best is opened."),
+    max_iter: int = typer.Option(300, "--max-iter", min=1, help="Iterations at most."),
     tol: float = typer.Option(1e-4, help="Stop when the centres move less than this part of the columns' variance."),
     link: Literal["loopback", "lan", "wan"] = typer.Option("loopback", help="The network to simulate."),
     out: Annotated[Path, typer.Option(help="The folder for the reports.")] = Path("coterie-simulation"),
@@ -100,8 +102,11 @@ def simulate(
         "resolution": steps or None,
         "sizes": sizes,
     }
-    with show_working(console, f"clustering {len(data.values):,} rows between {parties} parties and a helper"):
-        run = run_simulation(data, parse_clusters(clusters), arguments, ranges, link)
+    wanted, (rows, width) = parse_clusters(clusters), data.values.shape
+    _check_sizes(wanted if isinstance(wanted, int) else wanted[-1], parties, rows, width, partition)
+    doing = f"clustering {rows:,} rows between {parties} parties and a helper"
+    with show_working(console, doing), in_terms_of_options():
+        run = run_simulation(data, wanted, arguments, ranges, link)
     with show_working(console, "clustering the pooled data with scikit-learn"):
         beside = compare_with_sklearn(run)
     with show_working(console, "writing the reports"), folder_for(target) as folder:
@@ -121,6 +126,17 @@ def _check_options(least: int, counts: str, labels: str, sizes: str) -> None:
             )
     if least == 1 and sizes == "rounded":
         raise InputError("--sizes rounded are multiples of the least cluster size, which must be above 1")
+
+
+def _check_sizes(clusters: int, parties: int, rows: int, columns: int, partition: str) -> None:
+    """Every cluster and every party needs something of the file."""
+    if clusters > rows:
+        raise InputError(f"--clusters {clusters}: the file has {rows:,} rows; use fewer clusters")
+    most, what = (columns, "columns") if partition == "vertical" else (rows, "rows")
+    if not 2 <= parties <= most:
+        raise InputError(
+            f"--parties {parties}: the file has {most:,} {what}, which can be split over 2 to {most:,} parties"
+        )
 
 
 def _show(console: Console, run: Simulation, beside: Comparison, out: Path) -> None:

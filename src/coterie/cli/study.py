@@ -27,7 +27,6 @@ from coterie.cli.people import list_participants, show_participants
 from coterie.errors import InputError
 from coterie.study.agreement import MOST_ROWS, RECONNECT, Study, section_hashes, study_hash
 from coterie.study.identity import Identity, load_identity, load_key
-from coterie.study.lifetimes import check_lifetimes, find_endings
 from coterie.study.policy import check_policy, load_policy
 from coterie.study.signatures import sign_study, verify_signatures
 from coterie.study.study_file import create_study, load_study, write_study
@@ -87,6 +86,8 @@ def create(
     sizes: option.Sizes = "secret",
     most_rows: option.MostRows = MOST_ROWS,
     reconnect: option.Reconnect = RECONNECT,
+    renewals: option.Renewals = False,
+    software: option.Software = "same",
     name: option.Name = "",
 ) -> None:
     """Write a study file. It needs no editing: everybody signs it as it is."""
@@ -109,6 +110,8 @@ def create(
             least_cluster_size=least_cluster_size,
             contribution=contribution,
             protocol=protocol,
+            renewals=renewals,
+            software=software,
         )
         _write(console, study, agreed)
         return
@@ -144,6 +147,8 @@ def create(
         column_weights=parse_numbers("--column-weights", column_weights, "WEIGHT"),
         most_rows=most_rows,
         reconnect=reconnect,
+        renewals=renewals,
+        software=software,
         least_cluster_size=least_cluster_size,
         contribution=contribution,
         sizes=sizes,
@@ -173,7 +178,8 @@ OF_SURVEYS |= {
     "helper",
     "server",
     "name",
-    "reconnect",
+    "renewals",
+    "software",
 }
 
 
@@ -182,7 +188,9 @@ def _refuse_options_of_clusters(context: typer.Context) -> None:
     for given in context.command.params:
         source = context.get_parameter_source(given.name or "")
         if source is not None and source.name == "COMMANDLINE" and given.name not in OF_SURVEYS:
-            raise InputError(f"--survey: {given.opts[0]} is about clusters or ids, of which a survey has none")
+            raise InputError(
+                f"--survey: {given.opts[0]} is about clusters, ids or long runs, of which a survey has none"
+            )
 
 
 def _write(console: Console, path: Path, study: Study) -> None:
@@ -214,8 +222,8 @@ def _find_server(text: str, parties: list[Identity]) -> str | Identity:
 def explain(
     context: typer.Context,
     study: File,
-    rows: Annotated[int, typer.Option("--rows", help="For the forecast: how many rows in all.")] = 100_000,
-    iterations: Annotated[int, typer.Option("--iterations", help="For the forecast: how many iterations.")] = 20,
+    rows: Annotated[int, typer.Option("--rows", min=1, help="For the forecast: how many rows in all.")] = 100_000,
+    iterations: Annotated[int, typer.Option("--iterations", min=1, help="For the forecast: how many iterations.")] = 20,
 ) -> None:
     """Say in plain words what a study computes, what everybody learns, what it rests on and what it will cost."""
     console: Console = context.obj
@@ -240,15 +248,18 @@ def sign(
     passphrase_fd: PassphraseFd = None,
 ) -> None:
     """Sign a study that your policy allows: writes STUDY.NAME.sig.toml for the others."""
+    from coterie.study.prepare import Known  # takes long to load
+
     console: Console = context.obj
     loaded = load_study(study)
     text = load_key(key, passphrase_for(key, passphrase_fd))
-    rank = loaded.rank_of(text)
+    me = Known(loaded, study_hash(loaded), *loaded.enter_with(text), (), path=study)
+    name = me.me.name
     rules, called = load_policy(policy, key)
-    console.say(f"the policy is {called}", "policy", policy=called)
-    check_policy(rules, loaded, loaded.at_rank(rank).name, called)
-    check_lifetimes(loaded.everybody, loaded.at_rank(rank).name)
-    for ending in find_endings(loaded.everybody, loaded.at_rank(rank).name):
+    console.say(f"policy: {called}", "policy", policy=called)
+    check_policy(rules, loaded, name, called)
+    me.check_lifetimes()
+    for ending in me.endings:
         console.say(ending, "ending")
     path = sign_study(study, text)
     console.say(
@@ -257,7 +268,7 @@ def sign(
         ),
         "signed",
         path=str(path),
-        name=loaded.at_rank(rank).name,
+        name=name,
         participants=list_participants(loaded),
     )
 

@@ -111,6 +111,13 @@ IdRule = Annotated[str, Option("--id-rule", help="When ids are the same: case=ig
 Reconnect = Annotated[
     int, Option("--reconnect", help="Seconds to meet again by itself if a connection breaks in a run; 0 for never.")
 ]
+Renewals = Annotated[
+    bool, Option("--renewals", help="Accept a renewed key, for which the one that the study pins vouches.")
+]
+Software = Annotated[
+    str,
+    Option("--software", help="same: all run the same files of Coterie, by their digest; version: the same version."),
+]
 MostRows = Annotated[int, Option("--most-rows", help="The most rows that a party may bring.")]
 
 # What is computed.

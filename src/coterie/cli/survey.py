@@ -72,7 +72,7 @@ def survey(
     console: Console = context.obj
     orders = Orders(
         study, key, data, table, query, out, policy, audit,
-        listen=listen, proxy=proxy, wait=wait, patience=timeout, stall=stall,
+        listen=listen, proxy=proxy, wait=wait, patience=timeout, stall=stall, own_process=True,
         csv=CsvFormat(delimiter, decimal, encoding), passphrase=passphrase_for(key, passphrase_fd),
     )  # fmt: skip
     with logging_to(log, "survey", console), Progress(console) as voice:
@@ -80,7 +80,9 @@ def survey(
     suggestion = _suggestion(where / "survey.json")
     if suggestion:
         console.say(f"for coterie study create: {suggestion}", "suggestion", options=suggestion)
-    console.say(f"done: what was found is in {where}", "done", out=str(where))
+    page = where / "survey.html"
+    read = f"; to read: {page}" if page.exists() else ""
+    console.say(f"done: what was found is in {where}{read}", "done", out=str(where))
 
 
 def _suggestion(path: Path) -> str:

@@ -35,6 +35,22 @@ class Table:
         return f"<Table of a {type(self.frame).__name__}>"
 
 
+class _Stream:
+    """A frame by its Arrow interface alone: DuckDB would ask polars for pyarrow, which need not be there."""
+
+    def __init__(self, frame: Any) -> None:
+        self.frame = frame
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.frame.__arrow_c_stream__(requested_schema)
+
+
+def _readable(frame: Any) -> Any:
+    """What DuckDB is handed. (Pandas' own Arrow interface needs pyarrow; its columns are read without.)"""
+    known = type(frame).__module__.partition(".")[0] in ("pandas", "pyarrow")
+    return frame if known or not hasattr(frame, "__arrow_c_stream__") else _Stream(frame)
+
+
 @contextmanager
 def open_table(table: Table, query: str | None) -> Iterator[Relation]:
     """A data frame; in a query it is called `data`."""
@@ -46,7 +62,7 @@ def open_table(table: Table, query: str | None) -> Iterator[Relation]:
 
     with connect(":memory:", CALLED, explain) as connection:
         try:
-            connection.register("data", table.frame)
+            connection.register("data", _readable(table.frame))
         except (duckdb.Error, TypeError, ValueError, RuntimeError):
             kind = type(table.frame).__name__
             raise DataError(f"{CALLED}: a {kind} cannot be read; make it one of pandas or pyarrow") from None

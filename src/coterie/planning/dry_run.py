@@ -24,6 +24,7 @@ from coterie.ring import Array
 from coterie.sharing import Party, hollow
 from coterie.transport import HEADER_BYTES, Metered, Stamp, World
 from coterie.transport.metering import Sent, latest
+from coterie.transport.turns import Turns
 
 __all__ = ["Ending", "Found", "dry_run"]
 
@@ -53,7 +54,7 @@ class DryChannel(Metered):
 
     def __init__(self, world: World, stop: bool) -> None:
         self.world, self.rank, self.lane, self.stop = world, 0, 0, stop
-        self.clock, self.sent = Stamp(), Counter[tuple[Ranks, Ranks]]()
+        self.clock, self.sent, self.turns = Stamp(), Counter[tuple[Ranks, Ranks]](), Turns()
         self.marks: list[list[Ints]] = [[]]
         self._dealer_hears = None
 
@@ -79,11 +80,24 @@ class DryChannel(Metered):
         """Shares of the stop bit, the one value that is opened to a dealer. What else it is sent is not looked at."""
         return np.broadcast_to(np.array(self.stop and sender == 1, dtype), shape), self.clock
 
+    def gather(self) -> None:
+        pass
+
+    def flush(self) -> None:
+        pass
+
     def hear(self, sender: int) -> bool:  # noqa: ARG002
         return self.stop
 
     def protocol(self, name: str) -> AbstractContextManager[None]:  # type: ignore[override]  # noqa: ARG002
         return UNCOUNTED
+
+    @property
+    def counted(self) -> tuple[Stamp, int, int]:
+        return self.clock, 0, 0
+
+    def count(self, name: str, before: tuple[Stamp, int, int]) -> None:
+        """Of single protocols nothing is told."""
 
     def mark_iteration(self) -> None:
         self.marks[-1].append(self.taken())
@@ -103,13 +117,16 @@ class DryDealt(Dealt):
     def mask(self, name: str) -> Array:
         return hollow(self.material.masks[name].shape)
 
+    def free(self, name: str) -> Array:
+        return hollow(self.material.free[name].shape)
+
     def bind(self, values: Callable[[], Mapping[str, Array]]) -> Callable[[], None]:  # noqa: ARG002
         material, servers = self.material, self._channel.world.servers
         to = servers if material.to is None else material.to
-        frames: list[Sent] = [(servers, to, piece.wire) for piece in material.masks.values()]
+        frames: list[Sent] = [(servers, to, piece.wire) for piece in material.opened.values()]
         if material.bound:
             frames.append(([0], servers[:1], material.bound.bytes))
-        return self._channel.others_send(frames, material.rounds if material.masks else int(material.answer))
+        return self._channel.others_send(frames, material.rounds if material.opened else int(material.answer))
 
 
 class DryParty(Party):

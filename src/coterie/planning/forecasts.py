@@ -1,6 +1,7 @@
 """What a run will cost: rounds and bytes, exactly; memory and time, roughly.
 
-A family with a dealer is run dry; any other is rehearsed. Tests compare either with what the channel counted.
+A family with a dealer is run dry; any other is rehearsed. Tests compare either with what the channel counted. Time
+follows from rounds, bytes and comparisons (`timing.py`).
 """
 
 from __future__ import annotations
@@ -10,17 +11,11 @@ import msgspec
 from coterie.clustering import Task
 from coterie.planning.dry_run import Ending, dry_run
 from coterie.planning.rehearsal import rehearse
+from coterie.planning.timing import time_of
 from coterie.protocols import FAMILIES
-from coterie.protocols.interface import Ints
 from coterie.transport.links import Link
 
-__all__ = ["Forecast", "forecast", "seconds"]
-
-#: Nanoseconds of one core that a product with the data, and a byte on the wire take, all roles together; and seconds
-#: for a step in Python. Measured on a 2.8 GHz Xeon.
-PRODUCT_NS = 1.2
-BYTE_NS = 2.2
-STEP_SECONDS = 1.2e-3
+__all__ = ["Forecast", "forecast"]
 
 
 class Forecast(msgspec.Struct):
@@ -55,7 +50,7 @@ def forecast(task: Task, parties: int, iterations: int, link: Link, ended_by: En
     comparisons = [task.layout.n * family.comparisons(each.clusters, each.schedule) for each in choices]
     at_zero, owner = family.memory(problem, task.lanes, task.labels == "revealed")
     slopes = [
-        seconds(each, taken, compared, link)
+        time_of(each, world, taken, compared, link)
         for each, taken, compared in zip(choices, found.each, comparisons, strict=True)
     ]
     return Forecast(
@@ -65,19 +60,7 @@ def forecast(task: Task, parties: int, iterations: int, link: Link, ended_by: En
         bytes_per_iteration={world.names[j]: int(one[1 + j]) for j in world.ranks},
         comparisons_per_iteration=comparisons[-1],
         memory={world.names[j]: owner if j else at_zero for j in world.ranks},
-        seconds=seconds(task, around, starts * sum(comparisons), link) + sum(slopes) * starts * iterations,
+        seconds=time_of(task, world, around, starts * sum(comparisons), link) + sum(slopes) * starts * iterations,
         seconds_per_iteration=slopes[-1],
         without_start=without_start,
     )
-
-
-def seconds(task: Task, taken: Ints, comparisons: int, link: Link, cores: int = 2) -> float:
-    """How long a part of a run takes: the larger of computing and sending, and every round's delay. A link is between
-    two roles: the helper has one to each party, a party one to each other party."""
-    rounds, *sent = taken.tolist()
-    products = task.layout.n * task.clusters * task.layout.d
-    each = FAMILIES[task.protocol].comparison_ns
-    computing = (each * comparisons + PRODUCT_NS * products + BYTE_NS * sum(sent)) * 1e-9 / cores
-    helper, *parties = sent
-    sending = max(helper / len(parties), max(parties) / (len(parties) - 1)) / link.bandwidth
-    return max(computing, sending) + rounds * (link.round_trip / 2 + STEP_SECONDS)

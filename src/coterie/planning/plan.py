@@ -6,6 +6,7 @@ import msgspec
 
 from coterie.clustering import Task
 from coterie.errors import InputError
+from coterie.faults import describe_fault, in_order
 from coterie.planning.forecasts import forecast
 from coterie.protocols import FAMILIES
 from coterie.transport.links import LINKS, Link
@@ -36,7 +37,9 @@ def check_plan(wanted: object) -> Plan:
     try:
         plan = Plan() if wanted == "auto" else wanted if isinstance(wanted, Plan) else convert(wanted, Plan)
     except msgspec.ValidationError as error:
-        raise InputError(f'plan must be "auto" or a dict such as {{"block_rows": 4096}}: {error}') from error
+        place, fault, _ = describe_fault(error, Plan)
+        why = ": ".join(filter(None, [in_order(place), fault]))
+        raise InputError(f'plan must be "auto" or a dict such as {{"block_rows": 4096}}: {why}') from None
     if plan.block_rows is not None and plan.block_rows < 1:
         raise InputError(f"plan: block_rows must be at least 1, not {plan.block_rows}")
     if plan.lanes is not None and not 0 <= plan.lanes <= 64:

@@ -12,6 +12,9 @@ from coterie.transport import metered
 
 __all__ = ["Means", "repeated"]
 
+#: The most comparisons that a step of a division makes to find several bits at a time.
+STEP_COMPARISONS = 1 << 10
+
 
 class Means(Measures):
     """Shapes: d columns, k clusters."""
@@ -32,12 +35,20 @@ class Means(Measures):
         edge = step << (QUOTIENT_BITS - 1)
         x = (sums + t * edge) * 2 + t * step
         y = t * (2 * step)
-        quotient, empty = self.divide(x.reshape(size), y.reshape(size), QUOTIENT_BITS)
+        quotient, empty = self.divide(x.reshape(size), y.reshape(size), QUOTIENT_BITS, self.digit_of(size))
         mean = quotient.reshape(*shape) * step - np.broadcast_to(edge, shape)
         return self.select(empty.reshape(*shape), mean, old)
 
+    def digit_of(self, size: int) -> int:
+        """How many quotient bits the division of so many sums finds at a time: four or two, if a step then has few
+        comparisons, and the multiples of y stay below L/4; else one."""
+        y = 2 * int(self.problem.quotient_steps(QUOTIENT_BITS).max()) * self.problem.mass
+        if y << QUOTIENT_BITS >= 1 << (self.ring.width - 2):
+            return 1
+        return next((bits for bits in (4, 2) if size << bits <= STEP_COMPARISONS), 1)
+
     @metered("Division")
-    def divide(self, x: Shared, y: Shared, bits: int) -> tuple[Shared, Shared]:
+    def divide(self, x: Shared, y: Shared, bits: int, digit: int = 1) -> tuple[Shared, Shared]:
         """[floor(x / y)] and [y == 0] for 0 <= x < 2^bits y, both one-dimensional; a comparison a quotient bit.
 
         SecureNN, Algorithm 8, with u the remainder instead of the part divided so far:
@@ -46,21 +57,25 @@ class Means(Measures):
         2.   z = u - 2^i y;  b_i = [z >= 0];  u = u - 2^i b_i y.
         3. The quotient is the sum of 2^i b_i.
 
+        Deviates: `digit` bits may be found at a time, in the rounds of one. With u - m 2^i y for m = 1, 2, .. side by
+        side, as many are not negative as the digit of base 2^digit says, which takes the place of b_i.
+
         Where y = 0 the quotient means nothing; [y == 0] = [-y >= 0] comes along with the first comparison.
-        All of 2^(bits-1) y and x must lie below L/4.
+        x and the largest multiple of y must lie below L/4: 2^(bits-1) y, if bits are found one by one.
         """
-        count, u, quotient, y_is_zero = x.size, x, x * 0, x
-        for i in reversed(range(bits)):
-            z = u - y * (1 << i)
-            if i == bits - 1:
-                both = 1 - self.is_negative(concatenate([z, -y]))
-                b, y_is_zero = both[:count], both[count:]
-            else:
-                b = 1 - self.is_negative(z)
-            b_words = self.to_words(b)
-            quotient = quotient + b_words * (1 << i)
+        u, quotient, y_is_zero = x, x * 0, x
+        for i in reversed(range(0, bits, digit)):
+            multiples = np.arange(1, 1 << min(digit, bits - i), dtype=np.int64)[:, None]
+            z = u[None, :] - y[None, :] * (multiples << i)
+            first = i + digit >= bits
+            compared = z.reshape(z.size)
+            b = 1 - self.is_negative(concatenate([compared, -y]) if first else compared)
+            if first:
+                y_is_zero = b[z.size :]
+            found = self.to_words(b[: z.size]).reshape(*z.shape).sum(0)
+            quotient = quotient + found * (1 << i)
             if i:
-                u = u - self.product(b_words, y) * (1 << i)
+                u = u - self.product(found, y) * (1 << i)
         return quotient, y_is_zero
 
     def means_by_reciprocal(self, sums: Shared, counts: Shared, old: Shared) -> Shared:

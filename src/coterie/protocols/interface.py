@@ -68,6 +68,11 @@ class Problem(msgspec.Struct, frozen=True):
         return (4 * sum(h * h for h in self.half)).bit_length()
 
     @property
+    def compared_bits(self) -> int:
+        """Bits of any difference of two distances to centres, which rounding may put a step out of range."""
+        return self.distance_bits + 1
+
+    @property
     def reciprocal_bits(self) -> int:
         """g: cluster sums are multiplied with round(2^g / count) and truncated by g (docs/arithmetic.md#means)."""
         return 61 - max(self.half).bit_length()
@@ -157,15 +162,15 @@ class Primitives(ABC):
     #: The kinds of messages that the dealer is sent while the protocols run: "array", "note".
     dealer_hears: ClassVar[frozenset[str]] = frozenset()
 
+    #: Modules of kernels that it runs, beside those that every family runs (`loading.py`).
+    kernels: ClassVar[tuple[str, ...]] = ()
+
     #: What `export` calls the arrays of words that make up a share.
     share_parts: ClassVar[tuple[str, ...]] = ("words",)
 
     #: Comparisons that a block of rows should hold: enough to outweigh the interpreter and a round trip, few enough for
     #: the cache and for memory.
     block_comparisons: ClassVar[int] = 1 << 17
-    #: Nanoseconds of one core that a comparison takes, all roles together, beside what its bytes take: measured for
-    #: `securenn` at 10,000 x 2, k = 4, as the slope of processor time over iterations.
-    comparison_ns: ClassVar[float] = 5_600.0
 
     def __init__(self, me: Party, problem: Problem, ring: Words = WORDS) -> None:
         self.me, self.problem, self.ring = me, problem, ring
@@ -271,6 +276,10 @@ class Primitives(ABC):
     @abstractmethod
     def is_negative(self, x: Shared) -> Shared:
         """Bits [x < 0], for -L/4 <= x < L/4."""
+
+    def is_negative_within(self, x: Shared, bits: int | None) -> Shared:  # noqa: ARG002
+        """As `is_negative`, for -2^bits <= x < 2^bits: a family may compare so many bits only. None: no such bound."""
+        return self.is_negative(x)
 
     @abstractmethod
     def select(self, bit: Shared, x: Shared, y: Shared) -> Shared:

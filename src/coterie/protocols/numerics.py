@@ -9,7 +9,7 @@ from coterie.protocols.interface import Ints, Problem
 __all__ = ["QUOTIENT_BITS", "quotient_means", "reciprocal_means", "reciprocals", "truncated"]
 
 #: Quotient bits of the secure division. The paper's 130 rounds pay for 13 at ten rounds each; a bit takes
-#: eight here, so 16 fit under the same count and centres resolve 2^-16 of a column's range.
+#: at most eight here, so 16 fit under the same count and centres resolve 2^-16 of a column's range.
 QUOTIENT_BITS = 16
 
 

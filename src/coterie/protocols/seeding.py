@@ -207,7 +207,7 @@ def consider_rows(
 ) -> Shared:
     distances = row_distances(family, block, candidates, weighed, squares)
     nearest = concatenate([block.held["nearest"]] * candidates.shape[0])
-    closer = family.is_negative(distances - nearest)
+    closer = family.is_negative_within(distances - nearest, sampling.bits + 1)
     block.held["candidates"] = least = family.select(closer, nearest, distances)
     return by_group(block, pulled(family, block, least), sampling)
 

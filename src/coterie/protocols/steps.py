@@ -96,7 +96,7 @@ class Family(Means):
         return Labels(table, name, wait)
 
     def arg_min(self, values: Shared) -> Secret:
-        """The index of the least entry of each row (n,), the lowest where several are."""
+        """The index of the least entry of each row (n,) of distances, the lowest where several are."""
         return concatenate(self.on_blocks(least_values, self.lay_out(values).blocks)())
 
     @metered("MatDist")
@@ -108,7 +108,7 @@ class Family(Means):
         return self.square(x[:, None, :] - c[None, :, :]).sum(2)
 
     @metered("LabelSamples")
-    def label_samples(self, x: Shared, c: Shared) -> Shared:
+    def label_samples(self, x: Shared, c: Shared, bits: int | None = None) -> Shared:
         """[H], one-hot rows (n, k): H[i][j] = 1 for the centre closest to row i, the first of them if several are.
 
         Paper, Algorithm 4.
@@ -117,17 +117,19 @@ class Family(Means):
         2. For j < l: b_jl = [M_l >= M_j], 1 if j is at least as close.
         3. H_j = the product of b_jl over l > j and of 1 - b_ij over i < j.
 
+        `bits`: of the largest difference of distances, where that is known.
         Deviates: the paper compares all ordered pairs; b_lj = 1 - b_jl halves the work and makes exactly one
         H_j a 1, ties included. Step 3 is a tree of products, not a chain: ceil(log2(k - 1)) rounds for 2(k - 1).
         """
         if c.shape[0] == 1:
             return self.public(np.ones((x.shape[0], 1), np.int64), self.bits)
-        return self.one_hot_least(self.mat_dist(x, c))
+        return self.one_hot_least(self.mat_dist(x, c), bits)
 
-    def one_hot_least(self, m: Shared) -> Shared:
-        """Bits (n, k), k > 1: which entry of each row of [M] (n, k) is least, the first of them if several are."""
+    def one_hot_least(self, m: Shared, bits: int | None = None) -> Shared:
+        """Bits (n, k), k > 1: which entry of each row of [M] (n, k) is least, the first of them if several are. `bits`:
+        of the largest difference."""
         first, second = (list(side) for side in zip(*pairs_of(m.shape[1]), strict=True))
-        return self.winner(1 - self.is_negative(m[:, second] - m[:, first]), m.shape[1])
+        return self.winner(1 - self.is_negative_within(m[:, second] - m[:, first], bits), m.shape[1])
 
     def winner(self, b: Shared, k: int) -> Shared:
         """Bits (n, k): which of k wins against all others, from bits (n, pairs): does the first of a pair win?"""
@@ -151,8 +153,9 @@ class Family(Means):
         return factors[*lead, 0]
 
     @metered("ArgMin")
-    def arg_min_of(self, values: Shared) -> Shared:
-        """[E], E[i] = the index of the least entry of row i, the lowest if several are.
+    def arg_min_of(self, values: Shared, bits: int | None = None) -> Shared:
+        """[E], E[i] = the index of the least entry of row i, the lowest if several are. `bits`: of the largest
+        difference of two entries, where that is known.
 
         SecureNN's MaxPool (Algorithm 9) turned around. Deviates: neighbours play a tournament instead of each
         entry playing the best so far, so that the rounds grow with log2 k instead of k - 1.
@@ -163,7 +166,7 @@ class Family(Means):
             half = count // 2
             both = stack([values, index])  # (2, n, count)
             left, right = both[:, :, 0 : 2 * half : 2], both[:, :, 1 : 2 * half : 2]
-            later = self.is_negative(right[0] - left[0])
+            later = self.is_negative_within(right[0] - left[0], bits)
             winners = self.select(stack([later, later]), left, right)
             both = concatenate([winners, both[:, :, 2 * half :]], axis=2)
             values, index = both[0], both[1]
@@ -277,18 +280,19 @@ def pick_rows(family: Family, block: Resident, numbers: Sequence[int]) -> Shared
 
 @block_step
 def label_rows(family: Family, block: Resident, name: str, centers: Shared) -> None:
-    block.held[name] = family.label_samples(block.held["rows"], centers)
+    block.held[name] = family.label_samples(block.held["rows"], centers, family.problem.compared_bits)
 
 
 @block_step
 def label_rows_weighed(family: Family, block: Resident, name: str, weighed: Shared, squares: Shared) -> None:
     """By the scores |c|^2 - 2 x . c, which order as the distances do."""
-    block.held[name] = family.one_hot_least(weighed_scores(family, block, weighed, squares))
+    scores = weighed_scores(family, block, weighed, squares)
+    block.held[name] = family.one_hot_least(scores, family.problem.compared_bits)
 
 
 @block_step
 def least_values(family: Family, block: Resident) -> Shared:
-    return family.arg_min_of(block.held["rows"])
+    return family.arg_min_of(block.held["rows"], family.problem.compared_bits)
 
 
 @block_step

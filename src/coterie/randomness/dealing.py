@@ -66,22 +66,25 @@ class Dealing:
 class Dealt:
     """The material of one step at one role, each piece of it given once.
 
-    At a data party `mask` and `bound` give its shares. At the helper `mask` gives what the shares add up to, and
-    `bind` makes all shares of the bound pieces add up to the values it is given.
+    At a data party `mask`, `free` and `bound` give its shares. At the helper `mask` and `free` give what the shares add
+    up to, and `bind` makes all shares of the bound pieces add up to the values it is given.
     """
 
-    __slots__ = ("_from", "_given", "_masks", "_others", "_receiver", "material")
+    __slots__ = ("_free", "_from", "_given", "_masks", "_others", "_receiver", "material")
 
     def __init__(self, dealing: Dealing, material: Material) -> None:
         self.material, self._from = material, dealing
         self._receiver = dealing.next_receiver(material.bound.bytes) if material.bound else 0
         self._given: set[str] = set()
-        #: Shares of all masks; shares of all bound pieces: this party's own or, at the helper, the non-receivers'.
+        #: Shares of all masks and free pieces; shares of all bound pieces: this party's own or, at the helper, the
+        #: non-receivers'.
         self._masks: list[Raw] = []
+        self._free: list[Raw] = []
         self._others: list[Raw] = []
         for j in (dealing.rank,) if dealing.rank else dealing.servers:
             stream = dealing.streams.dealt_run(j)
             self._masks.append(material.masks.draw(stream))
+            self._free.append(material.free.draw(stream))
             if material.bound and j != self._receiver:
                 self._others.append(material.bound.draw(stream))
         if material.bound and self._receiver == dealing.rank:
@@ -97,10 +100,16 @@ class Dealt:
         """A mask: this party's share or, at the helper, the value."""
         return self._give(name, self.material.masks, self._masks)
 
+    def free(self, name: str) -> Array:
+        """Noise: this party's share or, at the helper, the value."""
+        return self._give(name, self.material.free, self._free)
+
     def masked(self, name: str, blinded: Array) -> Masked:
-        """What a kernel has blinded with a mask, which masks nothing else."""
-        masked = Masked(blinded, self.material.masks[name], self.material.to)
-        if name not in self._given or f"mask {name}" in self._given:
+        """What a kernel has blinded with a mask, which masks nothing else, or with noise of an earlier step."""
+        if name not in self.material.opened:
+            raise ProtocolError(f"{self.material.purpose} does not open {name}")
+        masked = Masked(blinded, self.material.opened[name], self.material.to)
+        if (name in self.material.masks and name not in self._given) or f"mask {name}" in self._given:
             raise MaterialReused(f"{name} of {self.material.purpose} masks one value, once")
         self._given.add(f"mask {name}")
         return masked
@@ -133,8 +142,9 @@ class Dealt:
         """At the helper: send the correction, with which the shares of each bound piece add up to its value. What is
         given computes the values; a step that binds nothing has no correction.
 
-        Call what is returned where a party receives what the step opens. The helper waits for nothing there, but a dry
-        run (`planning/dry_run.py`), which computes no values either, counts the rounds."""
+        Call what is returned where a party receives what the step opens. The helper waits for nothing there, but other
+        tasks have their turn, as they have at the parties; and a dry run (`planning/dry_run.py`), which computes no
+        values either, counts the rounds."""
         for name, value in values().items():
             piece, others = self._to_correct(name)
             piece.correct(value, others, others[0])
@@ -144,7 +154,19 @@ class Dealt:
         self._once("the correction")
         if self.material.bound:
             self._from.channel.send(self._receiver, self._others[0], dealt=not self.material.answer)
-        return no_wait
+        return self._turns() if self.material.opened else no_wait
+
+    def _turns(self) -> Callable[[], None]:
+        """At the helper: call what is returned where parties receive what the step opens."""
+        turns, rounds = self._from.channel.turns, self.material.rounds
+        first = turns.begin_round()
+
+        def pass_rounds() -> None:
+            first()
+            for _ in range(rounds - 1):
+                turns.begin_round()()
+
+        return pass_rounds
 
     def _to_correct(self, name: str) -> tuple[Piece, list[Raw]]:
         """At the helper: a piece and what others have of it; the correction takes the place of the first."""

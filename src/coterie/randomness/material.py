@@ -1,7 +1,9 @@
 """What a step needs and opens, declared once: the dealer deals by it, openings are checked by it, forecasts add it up.
 
-A step's *material* has two kinds of pieces. *Masks* are uniform; each hides one value, which is then opened: so they
-are also the list of what the step opens. *Bound* pieces add up to something that the dealer computes.
+A step's *material* has three kinds of pieces. *Masks* are uniform; each hides one value, which is then opened: so they
+are also the list of what the step opens, with what it *opens* under noise that came with an earlier step. *Free* pieces
+are uniform, too, and are added to what stays secret, as noise that the dealer alone knows. *Bound* pieces add up to
+something that the dealer computes.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ __all__ = [
 
 Raw = NDArray[np.uint8]
 NONE: Mapping[str, Piece] = {}
+NO_BYTES: Raw = np.empty(0, np.uint8)
 
 
 class Piece(ABC):
@@ -200,6 +203,8 @@ class Pieces(dict[str, Piece]):
 
     def draw(self, source: ByteSource) -> Raw:
         """A uniform share of all of them."""
+        if not self.bytes:
+            return NO_BYTES
         if self.plain:
             return source.read(self.bytes)
         out = np.zeros(self.bytes, np.uint8)
@@ -211,8 +216,9 @@ class Pieces(dict[str, Piece]):
 class Material:
     """The declaration of one step: what is dealt for it, and what it opens under which mask.
 
-    `to`: the ranks that masked values are opened to; None: all who serve. `rounds`: that these openings take.
-    `answer`: the dealer deals in answer to what it was sent, so that somebody waits for it.
+    `opens`: what is opened beside the values that masks hide, under noise from free pieces of an earlier step. `to`:
+    the ranks that all this is opened to; None: all who serve. `rounds`: that these openings take. `answer`: the dealer
+    deals in answer to what it was sent, so that somebody waits for it.
     """
 
     def __init__(
@@ -221,12 +227,15 @@ class Material:
         masks: Mapping[str, Piece] = NONE,
         bound: Mapping[str, Piece] = NONE,
         *,
+        free: Mapping[str, Piece] = NONE,
+        opens: Mapping[str, Piece] = NONE,
         to: Sequence[int] | None = None,
         rounds: int = 1,
         answer: bool = False,
     ) -> None:
         self.purpose, self.to, self.rounds, self.answer = purpose, to, rounds, answer
         self.masks, self.bound = Pieces(f"mask of {purpose}", masks), Pieces(f"bound piece of {purpose}", bound)
+        self.free, self.opened = Pieces(f"free piece of {purpose}", free), {**masks, **opens}
 
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TypeVar
 
 from coterie.transport.certificates import fingerprint
+from coterie.transport.hello import shown_chain
 from coterie.transport.relay_messages import LENGTH_BYTES, MOST_MESSAGE, Message, Request, pack, read_length, unpack
 
 __all__ = ["Guest"]
@@ -20,19 +21,23 @@ T = TypeVar("T")
 
 
 class Guest:
-    """One connection. `who`: the fingerprint of the certificate that it has shown; nothing, if it has shown none."""
+    """One connection. `who`: the fingerprint of the certificate that it has shown, or of one that vouches for it and
+    which studies list (then it is `renewed`); nothing, if it has shown none."""
 
     def __init__(self, sock: socket.socket, context: ssl.SSLContext) -> None:
-        self.sock, self.who, self.study = sock, "", ""
+        self.sock, self.who, self.study, self.renewed = sock, "", "", False
         self._loop = asyncio.get_running_loop()
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._sending = asyncio.Lock()
 
-    async def shake_hands(self) -> None:
+    async def shake_hands(self, listed: Callable[[str], bool]) -> None:
+        """`listed`: does some study list the certificate with this fingerprint?"""
         await self._do(self._tls.do_handshake)
-        shown = self._tls.getpeercert(binary_form=True)
-        self.who = fingerprint(shown) if shown else ""
+        shown = [fingerprint(one) for one in shown_chain(self._tls)]
+        if shown:
+            self.who = next(filter(listed, shown), shown[0])
+            self.renewed = self.who != shown[0]
 
     async def hear(self, most: int = MOST_MESSAGE) -> Request:
         """The next message; a ValueError, if it is none."""

@@ -14,8 +14,10 @@ from coterie.errors import InputError, StudyError
 from coterie.relay.registry import Registry
 from coterie.relay.server import Limits, Relay
 from coterie.study.identity import load_identity, load_key, same_key, split_address
+from coterie.study.lifetimes import check_lifetimes, find_endings
 from coterie.study.protected import Passphrase
 from coterie.transport.certificates import Credentials
+from coterie.transport.wording import say_why
 
 __all__ = ["listen_at", "load_relay", "operate"]
 
@@ -23,24 +25,32 @@ __all__ = ["listen_at", "load_relay", "operate"]
 FILES = 1 << 16
 
 
-def load_relay(key: Path, identity: Path | None = None, passphrase: Passphrase = None) -> Credentials:
-    """The relay's key, and the certificate that belongs to it."""
+def load_relay(
+    key: Path,
+    identity: Path | None = None,
+    passphrase: Passphrase = None,
+    warn: Callable[[str], object] = str,
+) -> Credentials:
+    """The relay's key, and the certificate that belongs to it; `warn` hears if that ends soon."""
     text = load_key(key, passphrase)
     card = identity or key.with_name(f"{key.stem}.identity.toml")
     found = load_identity(card)
     if not same_key(text, found.certificate):
         raise StudyError(f"{card} does not belong to the key {key}; say which identity file does with --identity")
+    check_lifetimes([found], found.name)
+    for ending in find_endings([found], found.name):
+        warn(ending)
     return Credentials(found.certificate, text)
 
 
 def listen_at(address: str) -> socket.socket:
-    host, port = split_address(address)
+    host, port = split_address(address, "--listen")
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=256)
     except OSError as error:
         hint = "; ports below 1024 need a permission of their own (docs/relay.md)" if port < 1024 else ""
-        raise InputError(f"--listen: the relay cannot listen at {address} ({error.strerror or error}){hint}") from None
+        raise InputError(f"--listen: the relay cannot listen at {address} ({say_why(error)}){hint}") from None
 
 
 def operate(

@@ -17,7 +17,7 @@ from coterie.errors import CoterieError, StudyError
 from coterie.study.agreement import Study, study_hash
 from coterie.study.files import check_name
 from coterie.study.signatures import signature_path, verify_signatures
-from coterie.study.study_file import load_study
+from coterie.study.study_file import NO_STUDIES, load_study
 from coterie.transport.certificates import Credentials, fingerprint
 from coterie.transport.hello import context
 from coterie.transport.relay_messages import NOBODY, Bring, label_of
@@ -32,12 +32,14 @@ MOST_BROUGHT = 1000
 
 @dataclass(frozen=True)
 class Entry:
-    """A study as a relay sees it: its participants by fingerprint, and those of them that the relay leads to."""
+    """A study as a relay sees it: its participants by fingerprint, those of them that the relay leads to, and whether
+    keys may be renewed."""
 
     study: str
     name: str
     certificates: dict[str, str]
     reached: frozenset[str]
+    renewals: bool = False
 
 
 def enter(study: Study, relay: str) -> Entry:
@@ -48,7 +50,7 @@ def enter(study: Study, relay: str) -> Entry:
     if not reached:
         raise StudyError("no participant of the study is reached by way of this relay")
     members = {one.fingerprint: one.certificate for one in study.everybody}
-    return Entry(study_hash(study), study.study.name, members, reached)
+    return Entry(study_hash(study), study.study.name, members, reached, study.participants.renewals)
 
 
 def check_brought(brought: Bring, relay: str) -> Entry:
@@ -96,9 +98,13 @@ class Registry:
             self.brought[study] = self.brought.pop(study)
         return self.fixed.get(study) or self.found.get(study) or self.brought.get(study)
 
-    def knows(self, study: str, who: str) -> bool:
+    def knows(self, study: str, who: str, renewed: bool = False) -> bool:
         entry = self.get(study)
-        return entry is not None and who in entry.certificates
+        return entry is not None and who in entry.certificates and (entry.renewals or not renewed)
+
+    def lists(self, who: str) -> bool:
+        """Does some study list the certificate with this fingerprint?"""
+        return label_of(self.fingerprint, who) in self._labels
 
     @property
     def entries(self) -> list[Entry]:
@@ -112,7 +118,7 @@ class Registry:
             return False
         seen: dict[Path, tuple[int, int]] = {}
         for path in sorted(self.folder.glob("*.toml")):
-            if not path.name.endswith((".sig.toml", ".identity.toml")):
+            if not path.name.endswith(NO_STUDIES):
                 try:
                     about = path.stat()
                 except OSError:  # it is gone since

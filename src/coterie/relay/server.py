@@ -38,6 +38,7 @@ from coterie.transport.relay_messages import (
     Refused,
     Request,
 )
+from coterie.transport.wording import say_kind, say_why
 
 __all__ = ["Limits", "Relay"]
 
@@ -141,16 +142,16 @@ class Relay:
         try:
             guest = Guest(sock, self.registry.context)
             async with asyncio.timeout(self.limits.handshake):
-                await guest.shake_hands()
+                await guest.shake_hands(self.registry.lists)
                 request = await guest.hear(MOST_MESSAGE if guest.who else MOST_BROUGHT)
             self.half_open.discard(asyncio.current_task())
             await self._grant(guest, request)
         except ssl.SSLError as error:
-            _refuse(f"a stranger was refused ({error.reason})", sock)
+            _refuse(f"a stranger was refused: {say_why(error)}", sock)
         except TimeoutError:
             _refuse("a connection ended: it took too long", sock)
         except (EOFError, OSError, ValueError) as error:  # gone, or something that makes no sense
-            _refuse(f"a connection ended: {type(error).__name__}", sock)
+            _refuse(f"a connection ended: {_say_end(error)}", sock)
 
     async def _grant(self, guest: Guest, request: Request) -> None:
         if isinstance(request, Bring):
@@ -167,7 +168,7 @@ class Relay:
             await self._listen(guest, request)
 
     def _recorded(self, guest: Guest, studies: tuple[str, ...]) -> Recorded:
-        return Recorded(tuple(study for study in studies if self.registry.knows(study, guest.who)))
+        return Recorded(tuple(study for study in studies if self.registry.knows(study, guest.who, guest.renewed)))
 
     @contextlib.contextmanager
     def _counted(self, who: str, study: str) -> Iterator[bool]:
@@ -198,7 +199,7 @@ class Relay:
             async with self._checking:  # whoever brings rubbish keeps one processor busy, at most
                 entry = await asyncio.to_thread(check_brought, brought, self.registry.fingerprint)
         except CoterieError as error:
-            log.warning("a study that was brought is refused (%s)", type(error).__name__)
+            log.warning("a study that was brought is refused: %s", say_kind(type(error).__name__))
             await guest.say(Refused("other" if "by way of this relay" in str(error) else "invalid"))
             return
         if self.registry.get(entry.study) is None and not self.registry.add(entry, set(self.of_study)):
@@ -239,21 +240,25 @@ class Relay:
                 self._forget(me)
 
     async def _announce(self, me: Listening, studies: tuple[str, ...]) -> None:
+        """What is free is heard by `me` from now on. A study that another process has does not keep the rest away."""
         who = me.guest.who
-        known = self._recorded(me.guest, studies).studies
-        for study in known:
+        known: list[str] = []
+        taken: list[str] = []
+        for study in self._recorded(me.guest, studies).studies:
             entry = self.registry.get(study)
             if entry is None or who not in entry.reached:
                 await self._turn_away(me, Refused("elsewhere"))
             other = self.listening.get((study, who))
-            if other is not None and other is not me and await self._is_there(other):
-                await self._turn_away(me, Refused("taken"))
+            there = other is not None and other is not me and await self._is_there(other)
+            (taken if there else known).append(study)
+        if taken and not known:
+            await self._turn_away(me, Refused("taken"))
         self._forget(me)
-        me.studies = known
+        me.studies = tuple(known)
         for study in known:
             self.listening[study, who] = me
         log.info("a participant (%s) listens for %d studies", who[:16], len(known))
-        await me.guest.say(Recorded(known))
+        await me.guest.say(Recorded(me.studies, tuple(taken)))
         async with self._arrival:
             self._arrival.notify_all()
 
@@ -296,7 +301,8 @@ class Relay:
 
     async def _dial(self, guest: Guest, request: Dial) -> None:
         entry = self.registry.get(request.study)
-        if entry is None or guest.who not in entry.certificates or request.to not in entry.certificates:
+        known = self.registry.knows(request.study, guest.who, guest.renewed)
+        if entry is None or not known or request.to not in entry.certificates:
             await guest.say(Refused("unknown"))
         elif request.to not in entry.reached or request.to == guest.who:
             await guest.say(Refused("elsewhere"))
@@ -377,9 +383,13 @@ class Relay:
                             end.shutdown(socket.SHUT_RDWR)
 
 
+def _say_end(error: Exception) -> str:
+    return "what it sent makes no sense" if isinstance(error, ValueError) else say_why(error)
+
+
 def _refuse(why: str, sock: socket.socket | None = None) -> None:
     """Tell operators that somebody was turned away."""
     address = None
     with contextlib.suppress(OSError, ValueError):
         address = None if sock is None else "{}:{}".format(*sock.getpeername()[:2])
-    tell(log, logging.WARNING, "refused", why, **({"address": address} if address else {}))
+    tell(log, logging.WARNING, "refused", why, why=why, **({"address": address} if address else {}))

@@ -30,6 +30,8 @@ __all__ = [
 
 #: Characters from which on a cell of a table needs room to be read.
 LONG = 40
+#: Texts of a column that are no longer than this stay on one line.
+BRIEF = 16
 #: Letters that fit beside each other: on a screen of any size only less, and so on; and those that padding takes.
 ROOMS = {"always": 112, "desk": 95, "tablet": 68, "phone": 46}
 PADDING = 4
@@ -111,13 +113,17 @@ class Grid(Struct, frozen=True):
         """The style of each column."""
         width = max([len(self.head), *map(len, self.rows)])
         long = {at for row in self.rows for at, value in enumerate(row) if _is_long(value)}
-        return ["number" if at in self.numeric else "words" if at in long else "" for at in range(width)]
+        wordy = {at for row in self.rows for at, value in enumerate(row) if not _is_brief(value)}
+        return [
+            "number" if at in self.numeric else "words" if at in long else "" if at in wordy else "brief"
+            for at in range(width)
+        ]
 
 
 def _least_width(style: str, cells: Sequence[object]) -> int:
-    """How many letters wide a column must be: as its head, its numbers, its longest word."""
+    """How many letters wide a column must be: as its head, its numbers and brief texts, its longest word."""
     head, *values = map(_text_of, cells)
-    words = [value if style == "number" else max(value.split(), key=len, default="") for value in values]
+    words = [value if style in ("number", "brief") else max(value.split(), key=len, default="") for value in values]
     return PADDING + max([len(head), *map(len, words), *([LONG // 2] if style == "words" else [])])
 
 
@@ -125,6 +131,10 @@ def _text_of(value: object) -> str:
     if isinstance(value, Code):
         return ""  # it is broken anywhere
     return value.text if isinstance(value, Link | Verdict) else str(value)
+
+
+def _is_brief(value: object) -> bool:
+    return not isinstance(value, Code) and len(_text_of(value)) <= BRIEF
 
 
 def _is_long(value: object) -> bool:

@@ -136,7 +136,8 @@ def _told(facts: Facts, value: float) -> str:
     """A number on quality, as precisely as it is known: where centres are rounded, inertias are, too, and coarsely."""
     if facts.least > 1 and any(column.step for column in facts.columns):
         return f"about {float(f'{value:.2g}'):,g}"
-    return format_value(value, value / 100)
+    text = format_value(value, value / 100)
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def _about_closed(facts: Facts) -> str:

@@ -12,7 +12,7 @@ from coterie.report.glossary import PROTOCOL_PURPOSES
 from coterie.report.pictures import draw_svg
 from coterie.transport import Traffic
 
-__all__ = ["show_comparison", "show_course", "show_traffic"]
+__all__ = ["show_comparison", "show_course", "show_sent", "show_times", "show_traffic"]
 
 #: The phases in which a participant waits for the others to come, and does nothing else.
 AWAITING = ("waiting for the others",)
@@ -39,33 +39,33 @@ def show_course(facts: Facts) -> list[Block]:
     )
     untold = f"How far the centres moved is not known{known}. Nor is the inertia, before the end."
     parts: list[Block] = [Paragraph(said), Paragraph(untold)]
-    parts += _show_times(facts)
+    parts += show_times(facts.seconds, facts.waited)
     if facts.laps:
         parts.append(_draw_iterations(facts))
     return parts
 
 
-def _show_times(facts: Facts) -> list[Block]:
-    """Seconds by phase, waiting told apart from computing."""
-    if not facts.seconds:
+def show_times(seconds: dict[str, float], idle: float | None) -> list[Block]:
+    """Seconds by phase, waiting told apart from computing: of the last phase, `idle` seconds were spent waiting."""
+    if not seconds:
         return []
     rows: list[list[object]] = []
-    before = sum(taken for name, taken in facts.seconds.items() if name in AWAITING)
-    *_, last = facts.seconds
-    for name, taken in facts.seconds.items():
-        if name == last and facts.waited is not None:
-            waited = min(facts.waited, taken)
+    before = sum(taken for name, taken in seconds.items() if name in AWAITING)
+    *_, last = seconds
+    for name, taken in seconds.items():
+        if name == last and idle is not None:
+            waited = min(idle, taken)
             rows.append([f"{name}: working", format_duration(taken - waited)])
             rows.append([f"{name}: waiting for messages of others", format_duration(waited)])
         else:
             rows.append([f"{name} to come" if name in AWAITING else name, format_duration(taken)])
-    total = sum(facts.seconds.values())
+    total = sum(seconds.values())
     rows.append(["in all", format_duration(total)])
     tiles: list[tuple[str, object, str]] = [("the run", format_duration(total - before), "since everybody was there")]
     if before:
         tiles.insert(0, ("waited before it", format_duration(before), "for the others to come"))
-    if facts.waited is not None:
-        of_it = facts.waited / max(facts.seconds[last], 1e-9)
+    if idle is not None:
+        of_it = idle / max(seconds[last], 1e-9)
         tiles.append(("of computing, waiting", f"{min(of_it, 1):.0%}", "for messages of the others"))
     return [Tiles(tiles), Grid(["phase", "time"], rows, {1}, "Time")]
 
@@ -93,22 +93,27 @@ def _several_starts(facts: Facts) -> bool:
 
 
 def show_traffic(facts: Facts) -> list[Block]:
+    """What was sent, in how many rounds, and with how much memory; and what had been forecast."""
+    parts = show_sent(facts.traffic, facts.memory)
+    if facts.forecast:
+        parts.append(Grid(["forecast", ""], list(facts.forecast.items()), {1}, "What had been forecast"))
+    return parts + _show_protocols(facts.traffic)
+
+
+def show_sent(traffic: Traffic, memory: int | None) -> list[Block]:
     """What was sent, in how many rounds, and with how much memory."""
-    traffic = facts.traffic
     sent, dealt = format_bytes(sum(traffic.bytes_sent.values())), format_count(traffic.rounds_with_dealing)
     figures = [
         ("sent by " + join_names(list(traffic.bytes_sent)), sent, f"{format_count(traffic.messages)} messages"),
         ("rounds", format_count(traffic.rounds), f"{dealt} with those of dealing"),
     ]
-    if facts.memory is not None:
-        figures.append(("memory at most", format_bytes(facts.memory), ""))
+    if memory is not None:
+        figures.append(("memory at most", format_bytes(memory), ""))
     parts: list[Block] = [Tiles(figures)]
     if len(traffic.bytes_sent) > 1:
         by_party = [[name, format_bytes(count)] for name, count in traffic.bytes_sent.items()]
         parts.append(Grid(["party", "sent"], by_party, {1}, "By party"))
-    if facts.forecast:
-        parts.append(Grid(["forecast", ""], list(facts.forecast.items()), {1}, "What had been forecast"))
-    return parts + _show_protocols(traffic)
+    return parts
 
 
 def _show_protocols(traffic: Traffic) -> list[Block]:

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie import __version__
 from coterie.ideal import Roles
 from coterie.sharing import Disclosure
 from coterie.transport import Lap, Traffic
@@ -23,8 +24,10 @@ __all__ = [
     "Facts",
     "Participant",
     "RoleName",
+    "describe_choices",
     "describe_role",
     "facts_of",
+    "facts_of_all",
     "rows_per_cluster",
     "versions",
 ]
@@ -224,6 +227,21 @@ def facts_of(
     return facts
 
 
+def facts_of_all(task: Task, whole: Outcome, participants: Sequence[Participant], *args: Any, **more: Any) -> Facts:
+    """What all parties together know, where they are one user; arguments as of `facts_of`. Everybody's rows are not
+    anybody's own."""
+    facts = facts_of(task, whole, 1, participants, *args, **more)
+    facts.party, facts.own_rows = "all parties together", None
+    return facts
+
+
+def describe_choices(choices: Sequence[int], choose: str, measures: str) -> dict[str, str]:
+    """The numbers of clusters that one was chosen from, and how; nothing, where there was one."""
+    if len(choices) < 2:
+        return {}
+    return {"chosen": ", ".join(map(str, choices)), "choose": choose, "measures": measures}
+
+
 def _list_columns(
     task: Task,
     outcome: Outcome,
@@ -351,6 +369,6 @@ def versions(*more: str) -> dict[str, str]:
     import ssl
     from importlib.metadata import version
 
-    found = {"coterie": version("coterie"), "Python": platform.python_version()}
+    found = {"coterie": __version__, "Python": platform.python_version()}
     found |= {name: version(name) for name in ("numpy", "numba", "cryptography", "msgspec", *more)}
     return found | {"OpenSSL": ssl.OPENSSL_VERSION.split()[1], "system": f"{platform.system()} {platform.machine()}"}

@@ -1,4 +1,5 @@
-"""The overview of a simulation: what all parties together know, beside scikit-learn, and where each one's report is."""
+"""Pages of what all parties together know, where they are one user: the overview of a simulation, beside scikit-learn
+and with everybody's own report, and the report of a fit in Python."""
 
 from __future__ import annotations
 
@@ -13,10 +14,16 @@ from numpy.typing import NDArray
 from coterie.report.blocks import Block, Grid, Link, Section, Tiles
 from coterie.report.facts import Facts
 from coterie.report.formats import format_bytes, format_count, format_duration
-from coterie.report.page import write_page
+from coterie.report.page import render_page, write_page
 from coterie.report.write import make_sections
 
-__all__ = ["Role", "write_overview"]
+__all__ = ["Role", "render_fit", "write_overview"]
+
+#: How the roles of a fit ran, by its transport.
+RAN = {
+    "memory": "Every role ran as a thread of one process, on the whole protocol",
+    "tls": "Every role ran as a process of its own on one machine, over TLS, on the whole protocol",
+}
 
 
 class Role(msgspec.Struct, frozen=True):
@@ -48,9 +55,24 @@ def write_overview(
         [parts.pop("clusters"), parts.pop("comparison"), who, *parts.values()],
         title=facts.title,
         eyebrow="Coterie simulation",
-        lede="Every role ran as a process of its own on one machine, over TLS, on the whole protocol. This page knows "
-        "what all of them know together; each party's own report shows what it alone would have in a real run.",
+        lede=f"{RAN['tls']}. This page knows what all of them know together; each party's own report shows what it "
+        "alone would have in a real run.",
         footer=f"Written by coterie simulate{', ' + facts.when if facts.when else ''}.",
+    )
+
+
+def render_fit(
+    facts: Facts, transport: str, values: NDArray[np.float64] | None = None, labels: NDArray[Any] | None = None
+) -> str:
+    """The page of a fit in one program. `values` and `labels`: of the whole table, to be drawn."""
+    return render_page(
+        make_sections(facts, values, labels, "rows of all parties"),
+        title=facts.title,
+        eyebrow="Coterie report of a fit on one machine",
+        lede=f"{RAN[transport]}; but one program held everybody's data, and this page knows what all roles know "
+        "together. What it says of who learnt what holds between organisations that run a study, where each has a "
+        "report of its own.",
+        footer=f"Written by SecureKMeans.report; fitted {facts.when}.",
     )
 
 

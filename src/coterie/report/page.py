@@ -12,7 +12,7 @@ from coterie.report.blocks import Block, Section
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["render", "render_block", "write_page"]
+__all__ = ["render", "render_block", "render_page", "write_page"]
 
 
 @cache
@@ -47,8 +47,12 @@ def render_block(block: Block) -> str:
     return shown
 
 
-def write_page(path: Path, sections: Sequence[Section], **context: Any) -> None:
-    """Write a page of sections, with its contents above them; for `context`, see `render`."""
+def render_page(sections: Sequence[Section], **context: Any) -> str:
+    """A page of sections, with its contents above them; for `context`, see `render`."""
     contents = [(section.anchor, section.name) for section in sections]
-    text = render("report.html", contents=contents, sections=sections, **context)
-    Path(path).write_text(text, encoding="utf-8")
+    return render("report.html", contents=contents, sections=sections, **context)
+
+
+def write_page(path: Path, sections: Sequence[Section], **context: Any) -> None:
+    """Write what `render_page` makes."""
+    Path(path).write_text(render_page(sections, **context), encoding="utf-8")

@@ -5,19 +5,22 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from coterie.ideal import Roles
 from coterie.report.blocks import Block, Bullets, Code, Grid, Heading, Pairs, Paragraph, Section
+from coterie.report.cost import show_sent, show_times
 from coterie.report.formats import format_count, format_value
 from coterie.report.log import describe_log
 from coterie.report.page import write_page
 from coterie.report.promises import Promises
 from coterie.sharing import Disclosure
 from coterie.surveys.found import Cell, ColumnFound, suggest_options
+from coterie.transport import Traffic
 
-__all__ = ["SurveyFacts", "suggest_command", "write_survey_page"]
+__all__ = ["SurveyFacts", "Took", "suggest_command", "write_survey_page"]
 
 
 class SurveyFacts(msgspec.Struct):
@@ -35,13 +38,23 @@ class SurveyFacts(msgspec.Struct):
     suggestion: str = ""
 
 
+class Took(NamedTuple):
+    """What a survey took of one owner: seconds by phase, those of computing in which it only waited, what it sent, and
+    its memory at most."""
+
+    seconds: dict[str, float]
+    waited: float | None
+    traffic: Traffic | None
+    memory: int | None
+
+
 def suggest_command(found: Sequence[ColumnFound]) -> str:
     """Options to paste into `coterie study create`; nothing, where too little is known."""
     return " ".join(f"{option} {shlex.quote(value)}" for option, value in suggest_options(list(found)).items())
 
 
 def write_survey_page(
-    path: Path, facts: SurveyFacts, disclosures: Sequence[Disclosure], roles: Roles, promised: Promises
+    path: Path, facts: SurveyFacts, disclosures: Sequence[Disclosure], roles: Roles, promised: Promises, took: Took
 ) -> None:
     """One HTML file that stands alone."""
     opened = [one for one in facts.columns if not one.closed]
@@ -51,6 +64,7 @@ def write_survey_page(
         Section("disclosures", "What was disclosed", _show_disclosures(disclosures, roles, promised)),
         Section("trust", "What that rests on", [Bullets(promised.assumptions), Heading("What is not protected"),
                                                 Bullets(promised.not_protected)]),
+        Section("course", "How it ran", _show_course(took)),
         Section("hashes", "Written and hashes", [Pairs({"Written": facts.when, "Study": Code(facts.study_hash),
                                                         "Run": Code(facts.run)})]),
     ]  # fmt: skip
@@ -64,6 +78,11 @@ def write_survey_page(
         footer=f"Written by Coterie at {facts.party}, {facts.when}. It shows what this party may know, and is meant "
         "for this party.",
     )
+
+
+def _show_course(took: Took) -> list[Block]:
+    sent = [] if took.traffic is None else [Heading("What was sent"), *show_sent(took.traffic, took.memory)]
+    return [*show_times(took.seconds, took.waited), *sent]
 
 
 def _show_columns(facts: SurveyFacts, opened: Sequence[ColumnFound]) -> list[Block]:

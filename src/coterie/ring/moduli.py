@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.ring import kernels
+from coterie.ring import kernels, odd
 
 __all__ = ["Array", "ByteSource", "OddWords", "Prime", "Ring", "Words"]
 
@@ -146,10 +146,10 @@ class OddWords(Ring):
         return np.uint64(self.modulus)
 
     def add(self, a: Array, b: Array) -> Array:
-        return np.asarray(kernels.odd_add(a, b, self._m))
+        return np.asarray(odd.odd_add(a, b, self._m))
 
     def sub(self, a: Array, b: Array) -> Array:
-        return np.asarray(kernels.odd_sub(a, b, self._m))
+        return np.asarray(odd.odd_sub(a, b, self._m))
 
     def mul(self, a: Array, b: Array) -> Array:
         """Only for public factors 0 and 1; nothing here multiplies in this ring."""
@@ -187,10 +187,14 @@ class Prime(Ring):
         return np.dtype(np.uint8)
 
     def add(self, a: Array, b: Array) -> Array:
-        return np.asarray((a + b) % np.uint8(self.q))
+        total = np.asarray(np.add(a, b))
+        less = np.asarray(np.subtract(total, np.uint8(self.q)))  # of the two, the one that is too large wraps around
+        return np.minimum(total, less, out=less)
 
     def sub(self, a: Array, b: Array) -> Array:
-        return (a + np.uint8(self.q) - b) % np.uint8(self.q)
+        difference = np.asarray(np.subtract(a, b))
+        more = np.asarray(np.add(difference, np.uint8(self.q)))
+        return np.minimum(difference, more, out=more)
 
     def mul(self, a: Array, b: Array) -> Array:
         return ((a.astype(np.uint16) * b) % np.uint16(self.q)).astype(np.uint8)
@@ -210,13 +214,14 @@ class Prime(Ring):
 
     @staticmethod
     def _below(source: ByteSource, shape: Shape, count: int, offset: int) -> Array:
-        out = np.empty(math.prod(shape), np.uint8)
-        limit = 256 - 256 % count
-        at = 0
-        while at < out.size:
-            raw = source.read((out.size - at) * 264 // limit + 64)
-            at = kernels.sample_below(raw, out, at, limit, count, offset)
-        return out.reshape(shape)
+        """Four from each word of 32 bits, in its place; a few more words are read for those that are rejected."""
+        size = math.prod(shape)
+        words = -(-size // 4)
+        raw = source.read(4 * (words + words // 256 + 16)).view(np.uint32)
+        out, spare, done = raw[:words], raw[words:], 0
+        while (done := kernels.sample_below(out, spare, done, count, offset)) < words:
+            spare = source.read(4 * (words // 256 + 16)).view(np.uint32)
+        return out.view(np.uint8)[:size].reshape(shape)
 
 
 def sample_permutations(source: ByteSource, count: int, length: int) -> NDArray[np.uint8]:
@@ -224,5 +229,6 @@ def sample_permutations(source: ByteSource, count: int, length: int) -> NDArray[
     out = np.empty((count, length), np.uint8)
     done = 0
     while done < count:
-        done = kernels.permutations(source.read((count - done) * length * 5 // 4 + 8 * length), out, done)
+        numbers = (count - done) * length
+        done = kernels.permutations(source.read(2 * (numbers + numbers // 256 + 16)).view(np.uint16), out, done)
     return out

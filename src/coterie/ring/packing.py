@@ -7,9 +7,8 @@ unpacking are then plain vector conversions.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
 
-from coterie.ring.kernels import read_only
+from coterie.ring.compiling import njit, read_only, types
 
 __all__ = ["add_packed", "pack", "pack_difference", "packed_bytes", "unpack", "wire_size"]
 

@@ -74,7 +74,7 @@ def _weights(family: Family, job: Job) -> Shared | None:
 
 def do(me: Party, job: Job, say: Callable[[str], None] | None = None) -> Report:
     """Do a job at one role. `say`: told of each iteration that another one follows."""
-    task, clock = job.task, _Clock(say)
+    task, clock = job.task, _Clock(job.task.max_iter, say)
     family = FAMILIES[task.protocol](me, task.problem)
     if job.predicting:
         shape = (task.clusters, task.layout.d)
@@ -98,11 +98,11 @@ def do(me: Party, job: Job, say: Callable[[str], None] | None = None) -> Report:
 
 
 class _Clock(Watch):
-    """How long iterations take, and that they are done."""
+    """How long iterations take, and that they are done. In words, nothing that is not public."""
 
-    def __init__(self, say: Callable[[str], None] | None) -> None:
+    def __init__(self, most: int, say: Callable[[str], None] | None) -> None:
         self.seconds: list[float] = []
-        self.last, self.say = time.perf_counter(), say
+        self.last, self.most, self.say = time.perf_counter(), most, say
 
     def iterated(self, point: Callable[[], Point]) -> None:
         now = time.perf_counter()
@@ -112,7 +112,8 @@ class _Clock(Watch):
             here = point()
             if here.iteration == 1:
                 self.say(f"Initialization complete, start {here.start + 1}")
-            self.say(f"Iteration {here.iteration}, inertia not opened, {1000 * self.seconds[-1]:.1f} ms")
+            took = f"{1000 * self.seconds[-1]:.1f} ms"
+            self.say(f"Iteration {here.iteration}, inertia not opened, of at most {self.most}, {took}")
 
 
 class _Header(msgspec.Struct):

@@ -8,7 +8,7 @@ import secrets
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,17 +40,24 @@ class Usage:
 
 
 def run_processes(
-    world: World, jobs: Sequence[Job], usage: Usage | None = None, patience: float = 10.0, link: Link | None = None
+    world: World,
+    jobs: Sequence[Job],
+    usage: Usage | None = None,
+    patience: float = 10.0,
+    link: Link | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> list[Report]:
     """Do the jobs, by rank, and return the reports in the order of ranks.
 
     Keys and certificates are made for this run alone. If a role fails, its exception is raised here
-    with the party's name, after all processes have ended. `link` simulates slower connections.
+    with the party's name, after all processes have ended. `link` simulates slower connections. `say`: told of each
+    iteration that another one follows, by the first who owns data.
     """
     workers: dict[int, Worker] = {}
     relays: list[Relay] = []
     try:
-        _start(world, workers, patience)
+        _start(world, workers)
+        _introduce(world, workers, jobs, patience)
         addresses = {rank: _listens_at(workers[rank], world.names[rank]) for rank in world.ranks}
         dialled = dict.fromkeys(world.ranks, addresses)  # by who dials
         if link is not None:
@@ -58,7 +65,7 @@ def run_processes(
                 between = {other: Relay(*addresses[other], link) for other in world.ranks}
                 relays += between.values()
                 dialled[rank] = {other: (relay.host, relay.port) for other, relay in between.items()}
-        outcomes = _follow(world, workers, jobs, dialled)
+        outcomes = _follow(world, workers, jobs, dialled, say)
     finally:
         for worker in workers.values():
             _end(worker)
@@ -75,10 +82,8 @@ def run_processes(
     return [report for report, _ in reports]
 
 
-def _start(world: World, workers: dict[int, Worker], patience: float) -> None:
-    """A process for everybody, who is told who it is."""
-    credentials = {rank: create_credentials(world.names[rank]) for rank in world.ranks}
-    session = secrets.token_bytes(16).hex()
+def _start(world: World, workers: dict[int, Worker]) -> None:
+    """A process for everybody. All of them are started before any is told something: they load at once."""
     for rank in world.ranks:
         workers[rank] = subprocess.Popen(
             [sys.executable, "-m", "coterie.runtime.worker"],
@@ -86,6 +91,13 @@ def _start(world: World, workers: dict[int, Worker], patience: float) -> None:
             stdout=subprocess.PIPE,
             env={**ENVIRONMENT, **os.environ},
         )
+
+
+def _introduce(world: World, workers: dict[int, Worker], jobs: Sequence[Job], patience: float) -> None:
+    """Tell everybody who it is, and which family's kernels it will need."""
+    credentials = {rank: create_credentials(world.names[rank]) for rank in world.ranks}
+    session = secrets.token_bytes(16).hex()
+    for rank in world.ranks:
         fields: dict[str, Any] = {
             "names": list(world.names),
             "serving": list(world.serving),
@@ -94,6 +106,7 @@ def _start(world: World, workers: dict[int, Worker], patience: float) -> None:
             "key": credentials[rank].key,
             "certificates": {other: one.certificate for other, one in credentials.items()},
             "patience": patience,
+            "protocol": jobs[rank].task.protocol,
         }
         _tell(workers[rank], world.names[rank], lambda stdin, f=fields: write_package(stdin, f, {}))
 
@@ -104,7 +117,11 @@ def _listens_at(worker: Worker, name: str) -> tuple[str, int]:
 
 
 def _follow(
-    world: World, workers: dict[int, Worker], jobs: Sequence[Job], dialled: dict[int, dict[int, tuple[str, int]]]
+    world: World,
+    workers: dict[int, Worker],
+    jobs: Sequence[Job],
+    dialled: dict[int, dict[int, tuple[str, int]]],
+    say: Callable[[str], None] | None,
 ) -> dict[int, tuple[Report, dict[str, Any]] | BaseException]:
     """Give everybody its job; by rank, what came of it, with what it cost."""
     outcomes: dict[int, tuple[Report, dict[str, Any]] | BaseException] = {}
@@ -112,9 +129,13 @@ def _follow(
     def follow(rank: int) -> None:
         try:
             worker, name = workers[rank], world.names[rank]
-            _tell(worker, name, lambda stdin: write_package(stdin, {"addresses": dialled[rank]}, {}))
+            says = say is not None and rank == world.owners[0]
+            _tell(worker, name, lambda stdin: write_package(stdin, {"addresses": dialled[rank], "says": says}, {}))
             _tell(worker, name, lambda stdin: write_job(stdin, jobs[rank]))
             fields, _ = _answer(worker, name)
+            while "said" in fields and say is not None:
+                say(fields["said"])
+                fields, _ = _answer(worker, name)
             if not fields["done"]:
                 raise _rebuilt(fields)
             outcomes[rank] = report_of(*_answer(worker, name)), fields

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from coterie.protocols import FAMILIES, Ints, Plaintext
+from coterie.protocols import FAMILIES, Ints, Plaintext, load_family
 from coterie.randomness import Dealing, Streams
 from coterie.runtime.threads import run_threads
 from coterie.sharing import Party
@@ -25,6 +25,7 @@ def survey_in_threads(task: SurveyTask, tallies: Sequence[Ints], owners: Sequenc
         own = tallies[world.owners.index(me.rank)] if me.owns else None
         return take_survey(family(me, task.problem), task, own), me.channel.traffic()
 
+    load_family(family)
     results = run_threads(world, role)
     surveyed = results[list(world.ranks).index(world.owners[0])][0]
     return surveyed, Traffic.together([traffic for _, traffic in results])

@@ -14,6 +14,7 @@ from coterie.events import tell
 from coterie.randomness import Entropy, SystemEntropy
 from coterie.sharing import Party, join
 from coterie.transport import Channel, World, memory_channels
+from coterie.transport.wording import say_kind
 
 __all__ = ["attributed", "role_at", "root_cause", "run_threads"]
 
@@ -24,21 +25,20 @@ log = logging.getLogger(__name__)
 @contextlib.contextmanager
 def role_at(channel: Channel, entropy: Entropy, lanes: Sequence[Channel] = ()) -> Iterator[Party]:
     """One role, to its end. Whatever happens inside, the others hear of it and all channels are closed."""
-    workers, name = None, channel.world.names[channel.rank]
+    me: Party | None = None
+    name = channel.world.names[channel.rank]
     log.debug("%s begins, with %d lanes", name, len(lanes))
     try:
         me = join(channel, entropy, lanes)
-        workers = me.workers
         yield me
+        me.channel.turns.finish_all()  # others may need what this role sends in a task that it does not need itself
     except BaseException as error:
         culprit = channel.rank
         if isinstance(error, TransportError) and error.peer in channel.world.everybody:
             culprit = channel.world.names.index(error.peer)
         peer, kind = channel.world.names[culprit], type(error).__name__
-        tell(log, logging.WARNING, "stops", f"{name} stops: {kind} because of {peer}", peer=peer, error=kind)
-        endings = [
-            threading.Thread(target=one.abort, args=(culprit, type(error).__name__)) for one in (channel, *lanes)
-        ]
+        tell(log, logging.WARNING, "stops", f"{name} stops: {say_kind(kind)}, because of {peer}", peer=peer, error=kind)
+        endings = [threading.Thread(target=one.abort, args=(culprit, kind)) for one in (channel, *lanes)]
         for ending in endings:  # side by side: each may wait a while for a peer that takes nothing any more
             ending.start()
         for ending in endings:
@@ -48,8 +48,10 @@ def role_at(channel: Channel, entropy: Entropy, lanes: Sequence[Channel] = ()) -
         _close((channel, *lanes))
         log.debug("%s is done", name)
     finally:
-        if workers is not None:
-            workers.shutdown()
+        if me is not None:
+            me.channel.turns.give_up()
+            if me.workers is not None:
+                me.workers.shutdown()
 
 
 def _close(channels: Sequence[Channel]) -> None:

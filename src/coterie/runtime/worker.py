@@ -1,11 +1,13 @@
 """One role as a process: `python -m coterie.runtime.worker`. Its orders come on standard input.
 
-The parent sends the session and this role's key, then everybody's address, then the job, and reads
-the report. When the parent goes away, standard input ends, and so does the worker.
+The parent sends the session and this role's key, then everybody's address, then the job. It reads where the worker
+listens, which it does once its kernels are loaded; what is to be said of each iteration; and the report. When the
+parent goes away, standard input ends, and so does the worker.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
@@ -13,6 +15,7 @@ import time
 from typing import Any
 
 from coterie.errors import CoterieError, TransportError
+from coterie.protocols import FAMILIES, load_family
 from coterie.randomness import SystemEntropy
 from coterie.runtime.job import do, read_job, read_package, write_package, write_report
 from coterie.runtime.memory import hold_on, peak_bytes
@@ -36,11 +39,13 @@ def main() -> None:
     world = World(tuple(fields["names"]), bytes.fromhex(fields["session"]), tuple(fields["serving"]))
     rank, certificates = fields["rank"], fields["certificates"]
     credentials = Credentials(certificates[rank], fields["key"])
+    load_family(FAMILIES[fields["protocol"]], alone=True)
     listener = Listener()
     write_package(answers, {"host": listener.host, "port": listener.port}, {})
     package, job = read_package(orders), read_job(orders)
     if package is None or job is None:
         return
+    says = package[0]["says"]
     peers = [_peer(package[0]["addresses"].get(j), certificates.get(j)) for j in range(len(world.names))]
     _end_with_parent()
     try:
@@ -50,10 +55,11 @@ def main() -> None:
                 1 + job.task.lanes, world, rank, credentials, peers, listener, patience=fields["patience"]
             )
             with role_at(channel, SystemEntropy(), lanes) as me:
-                report = do(me, job)
+                report = do(me, job, (lambda text: write_package(answers, {"said": text}, {})) if says else None)
         cost = {"seconds": time.perf_counter() - started, "busy": time.process_time() - busy, "peak": peak_bytes()}
         write_package(answers, {"done": True, **cost}, {})
         write_report(answers, report)
+        gc.freeze()  # looking through all that is loaded, once more at the end, takes as long as half of loading it
     except BaseException as error:  # reported to the parent, which raises it
         write_package(answers, {"done": False, **_described(error)}, {})
         sys.exit(1)

@@ -26,8 +26,10 @@ from coterie.errors import CoterieError, Interrupted, StudyError
 from coterie.serving.folder import papers_of
 from coterie.study.agreement import study_hash
 from coterie.study.dumps import no_core_files
+from coterie.study.files import write_file
 from coterie.study.greetings import Purpose
 from coterie.study.prepare import Orders
+from coterie.study.renewals import RENEWED
 from coterie.study.study_file import load_study
 from coterie.study.voice import Voice
 from coterie.transport.handed import HandedListener
@@ -42,7 +44,7 @@ MEMORY_MESSAGE = "the run needs more memory than a study may have here (--most-m
 
 class Task(msgspec.Struct, frozen=True):
     """What a child is to do. `handle`: of the Unix socket by which connections come; `home`: the study's own folder;
-    `memory`: the most bytes; `passphrase`: what opens the key."""
+    `memory`: the most bytes; `passphrase`: what opens the key; `proxy`: as in `Orders`."""
 
     study: str
     hash: str
@@ -57,6 +59,7 @@ class Task(msgspec.Struct, frozen=True):
     most_rows: int | None = None
     memory: int | None = None
     passphrase: bytes | None = None
+    proxy: str | None = None
 
     def __repr__(self) -> str:
         return f"Task({self.study}, {self.purpose})"  # not all of it is for everybody
@@ -69,19 +72,25 @@ class Home:
         self.folder = folder
         self.papers, self.checkpoints, self.runs = folder / "papers", folder / "checkpoints", folder / "runs"
         self.audit = folder / "audit.jsonl"
+        self.study = self.papers / "study.toml"
 
-    def prepare(self, study: Path, wanted: str) -> Path:
-        """Copy a study and what stands beside it; returns the copy, which must be the study that was wanted."""
+    def gather(self, study: Path) -> None:
+        """Copy what is new of a study and of what stands beside it, to what was fetched from its participants. What is
+        known of renewed keys stays: an older file would let in an older key once more."""
         for folder in (self.papers, self.checkpoints, self.runs):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for old in self.papers.glob("*.toml"):
-            old.unlink()
         for paper in papers_of(study):
-            shutil.copyfile(paper, self.papers / f"study{paper.name.removeprefix(study.stem)}")
-        copy = self.papers / "study.toml"
-        if study_hash(load_study(copy)) != wanted:
+            copy, content = self.papers / f"study{paper.name.removeprefix(study.stem)}", paper.read_bytes()
+            learnt = copy.name.endswith(RENEWED)
+            if not copy.exists() or (not learnt and copy.read_bytes() != content):
+                write_file(copy, content, mode=0o600)
+
+    def prepare(self, study: Path, wanted: str) -> Path:
+        """A copy of a study with all its papers, which must be the study that was wanted."""
+        self.gather(study)
+        if study_hash(load_study(self.study)) != wanted:
             raise StudyError(f"{study} was changed just now; nothing is run before everybody has signed it as it is")
-        return copy
+        return self.study
 
     def bring_ledger(self, key: Path, name: str) -> None:
         """Runs that were counted before this helper stayed up count on: their ledger stands beside the key."""
@@ -204,6 +213,8 @@ def _work(task: Task, voice: _Telling) -> Path:
         ledger=home.folder,
         most_rows=task.most_rows,
         passphrase=task.passphrase,
+        proxy=task.proxy,
+        own_process=True,
     )
     if task.purpose == "survey":
         from coterie.study.survey import run_survey

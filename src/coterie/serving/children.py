@@ -22,7 +22,10 @@ from coterie.typed import from_json
 __all__ = ["Child", "Ending"]
 
 #: What a child may know of its parent's environment: where things are, and nothing that concerns a study.
-KEPT = ("PATH", "PYTHONPATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "NUMBA_CACHE_DIR", "CREDENTIALS_DIRECTORY")
+KEPT = (
+    *("PATH", "PYTHONPATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "NUMBA_CACHE_DIR", "CREDENTIALS_DIRECTORY"),
+    *("https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY"),
+)
 #: The longest line that a child may say.
 LINE = 1 << 16
 #: Threads of numeric libraries set memory aside each; the program has its own lanes.

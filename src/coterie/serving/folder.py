@@ -2,46 +2,52 @@
 
 A study is served if this key is that of its helper, the helper's signature of it is valid and everybody else's is, too,
 and the operator's policy allows it. Studies stand in the folder itself or one folder below, under any name; signatures
-beside them, as `coterie study sign` writes them. The folder is looked at again and again; files that have not changed
-are not read again.
+beside them, as `coterie study sign` writes them. Signatures of others and withdrawals may also have been fetched from
+the participants: those are in the study's own folder. All is looked at again and again; files that have not changed are
+not read again.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from coterie.errors import CoterieError, StudyError
-from coterie.study.agreement import Study, study_hash
+from coterie.study.agreement import study_hash
 from coterie.study.policy import check_policy, load_policy
 from coterie.study.prepare import Known
-from coterie.study.signatures import signature_path, verify_signatures
-from coterie.study.study_file import load_study
-from coterie.transport.certificates import Credentials
+from coterie.study.signatures import find_missing, own_signature, signature_path
+from coterie.study.study_file import NO_STUDIES, load_study
+from coterie.study.withdrawals import Withdrawal, Withdrawn, known_withdrawals
+from coterie.transport.proxies import DIRECT, Proxies
 
 __all__ = ["Found", "StudyFolder", "papers_of"]
 
 log = logging.getLogger(__name__)
-#: How names of files end that stand beside a study and are none.
-NO_STUDIES = (".sig.toml", ".withdrawn.toml", ".identity.toml", "policy.toml")
 Seen = tuple[tuple[str, int, int, int], ...]
 
 
 @dataclass(frozen=True)
 class Found:
     """A study file. `standing`: "served", or in two words why not, and `why` in a sentence; `known`: this helper's
-    part in it, if it has one."""
+    part in it, if it has one; `withdrawal`: of who has withdrawn."""
 
     path: Path
     standing: str
     why: str = ""
     known: Known | None = None
+    withdrawal: Withdrawal | None = None
 
     @property
     def served(self) -> bool:
         return self.standing == "served"
+
+    @property
+    def answered(self) -> bool:
+        """Are its participants told something here, if only why it is not served?"""
+        return self.standing in ("served", "waiting", "withdrawn")
 
     @property
     def called(self) -> str:
@@ -52,9 +58,20 @@ class Found:
 class StudyFolder:
     """What stands in the folder, as of the last look."""
 
-    def __init__(self, folder: Path, key: str, key_path: Path, policy: Path | None) -> None:
-        """`key`: the private key's text, of the file `key_path`, beside which the policy may be."""
+    def __init__(
+        self,
+        folder: Path,
+        key: str,
+        key_path: Path,
+        policy: Path | None,
+        fetched: Callable[[str], Path],
+        proxies: Proxies = DIRECT,
+    ) -> None:
+        """`key`: the private key's text, of the file `key_path`, beside which the policy may be; `fetched`: by hash,
+        the file beside which papers of a study are that were fetched from participants; `proxies`: how they are
+        dialled."""
         self.folder, self.key, self.key_path, self.policy = folder, key, key_path, policy
+        self.fetched, self.proxies = fetched, proxies
         self.found: list[Found] = []
         self.problem = ""
         self._seen: dict[Path, Seen] = {}
@@ -65,7 +82,7 @@ class StudyFolder:
         try:
             files = sorted(self._studies())
             rules = _stamps([self.policy or self.key_path.with_name("policy.toml")])
-            seen = {path: (*_stamps(papers_of(path)), *rules) for path in files}
+            seen = {path: (*_stamps(papers_of(path)), *self._fetched_stamps(path), *rules) for path in files}
             self.problem = ""
         except OSError as error:
             changed = self.problem == ""
@@ -80,6 +97,10 @@ class StudyFolder:
         self.found = _without_copies(list(self._last.values()))
         return True
 
+    def _fetched_stamps(self, path: Path) -> Seen:
+        known = self._last[path].known if path in self._last else None
+        return () if known is None else _stamps(papers_of(self.fetched(known.hash)))
+
     def _studies(self) -> Iterator[Path]:
         for one in self.folder.iterdir():
             inside = one.iterdir() if one.is_dir() and not one.name.startswith(".") else [one]
@@ -91,27 +112,38 @@ class StudyFolder:
         except CoterieError as error:
             return Found(path, "broken", str(error))
         try:
-            rank = study.rank_of(self.key)
+            rank, credentials = study.enter_with(self.key)
         except CoterieError as error:
             return Found(path, "not ours", str(error))
-        known = Known(study, study_hash(study), rank, Credentials(study.at_rank(rank).certificate, self.key), ())
-        standing, why = self._judge(path, study, known)
-        return Found(path, standing, why, known)
-
-    def _judge(self, path: Path, study: Study, known: Known) -> tuple[str, str]:
-        if not known.deals:
-            return "not ours", f"{known.me.name} is not the helper of this study; take part with `coterie run`"
-        if not signature_path(path, known.me.name).exists():
-            return "not signed", f"read it, and sign it if you agree: coterie study sign {path} --key {self.key_path}"
+        hash_ = study_hash(study)
+        known = Known(study, hash_, rank, credentials, (), proxies=self.proxies, path=self.fetched(hash_))
         try:
-            verify_signatures(path, study)
-            policy, called = load_policy(self.policy, self.key_path)
-            check_policy(policy, study, known.me.name, called)
+            return self._judge(path, known)
+        except Withdrawn as error:
+            return Found(path, "withdrawn", str(error), known, error.withdrawal)
         except StudyError as error:
-            return "not signed", str(error)
+            return Found(path, "not signed", str(error), known)
         except CoterieError as error:
-            return "not allowed", str(error)
-        return "served", ""
+            return Found(path, "not allowed", str(error), known)
+
+    def _judge(self, path: Path, known: Known) -> Found:
+        study, own = known.study, known.me.name
+        if not known.deals:
+            why = f"{own} is not the helper of this study; take part with `coterie run`"
+            return Found(path, "not ours", why, known)
+        if not signature_path(path, own).exists():
+            why = f"read it, and sign it if you agree: coterie study sign {path} --key {self.key_path}"
+            return Found(path, "not signed", why, known)
+        fetched = self.fetched(known.hash)
+        missing = [one for one in find_missing(path, study, own) if own_signature(fetched, study, one) is None]
+        for withdrawal in (*known_withdrawals(path, study), *known_withdrawals(fetched, study)):
+            raise Withdrawn(str(path), withdrawal)
+        policy, called = load_policy(self.policy, self.key_path)
+        check_policy(policy, study, own, called)
+        if missing:
+            why = f"for the signatures of {', '.join(missing)}, which are fetched when they come"
+            return Found(path, "waiting", why, replace(known, missing=tuple(missing)))
+        return Found(path, "served", "", known)
 
 
 def papers_of(path: Path) -> list[Path]:

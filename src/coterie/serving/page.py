@@ -34,9 +34,9 @@ code { font-size: .85em; overflow-wrap: anywhere; }
 <body>
 <h1>{{ status.helper }}</h1>
 <p class="{{ 'ok' if status.healthy else 'no' }}">{% if status.healthy %}Healthy{% else %}Not healthy:
-{{ status.problems | join("; ") or "stopping" }}{% endif %}. Listening at {{ status.listen }}, up for
+{{ status.problems | join("; ") or "stopping" }}{% endif %}. Reached {{ status.listen }}, up for
 {{ duration(now - status.since) }}; {{ running }} of at most {{ status.most_studies }} studies run.
-Coterie {{ status.version }}.</p>
+Coterie {{ status.version }}, digest <code>{{ status.digest }}</code>.</p>
 <div class="table" tabindex="0">
 <table>
 <thead><tr><th>study</th><th>participants</th><th>standing</th><th>now</th><th>last run</th></tr></thead>
@@ -50,7 +50,7 @@ Coterie {{ status.version }}.</p>
 {{ duration(now - one.running.since) }}{% if one.running.memory %}, {{ bytes(one.running.memory) }} of memory{% endif %}
 {% else %}not running{% endif %}</td>
 <td>{% if one.last %}{{ one.last.purpose }}, {{ time(one.last.ended) }}: {{ one.last.text }}{% if one.last.out %}<br>
-<code>{{ one.last.out }}</code>{% endif %}{% endif %}</td>
+<code>{{ one.last.out }}</code>{% endif %}{% else %}none{% endif %}</td>
 </tr>
 {% else %}
 <tr><td colspan="5">There are no studies in the folder.</td></tr>
@@ -58,6 +58,11 @@ Coterie {{ status.version }}.</p>
 </tbody>
 </table>
 </div>
+{% if status.relays %}
+<h2>Relays</h2>
+<ul>{% for one in status.relays %}<li>{{ one.relay }}: {% if one.registered %}registered{% else %}not
+registered{% if one.trouble %} ({{ one.trouble }}){% endif %}{% endif %}</li>{% endfor %}</ul>
+{% endif %}
 {% if status.refused %}
 <h2>Refused connections</h2>
 <ul>{% for why, count in status.refused.items() %}<li>{{ why }}: {{ count }}</li>{% endfor %}</ul>

@@ -22,17 +22,27 @@ import ssl
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from coterie.errors import CoterieError
 from coterie.serving.client_hello import MOST, NotTls, wait_for_name
-from coterie.study.greetings import card_of
 from coterie.study.prepare import Known
 from coterie.transport.certificates import fingerprint
 from coterie.transport.channel import CONTROL_LIMIT, Refusal, letter
-from coterie.transport.door import FAREWELL, Comers
-from coterie.transport.hello import DECLINE, ELSEWHERE, HANDSHAKE, PROBE, begin_tls, check_hello, hello, read_hello, say
+from coterie.transport.door import FAREWELL, Comers, read_proof
+from coterie.transport.hello import (
+    DECLINE,
+    ELSEWHERE,
+    HANDSHAKE,
+    PROBE,
+    begin_tls,
+    check_hello,
+    hello,
+    read_hello,
+    recognise_peer,
+    say,
+)
 
 __all__ = ["CROWD", "Place", "Reception"]
 
@@ -56,27 +66,45 @@ class Place(Protocol):
     def arrive(self, purpose: str, who: str) -> str:
         """A participant has come; what it is told, while it is not let in."""
 
+    def card(self) -> bytes:
+        """What whoever asks is told."""
+
+    def meet(self, who: str) -> None:
+        """A participant is up, and has asked who is here."""
+
+    def hear_no(self, who: str, proof: bytes) -> None:
+        """A participant will not take part; `proof`: why, if it says so."""
+
 
 class Reception:
-    """Answers whoever connects. `find`: the study and the purpose that a name stands for; `count`: hears, in two or
-    three words, of everybody who was refused."""
+    """Answers whoever connects, at any of its listeners. `find`: the study and the purpose that a name stands for;
+    `count`: hears, in two or three words, of everybody who was refused."""
 
     def __init__(
         self,
-        listener: Comers,
         find: Callable[[str], tuple[Place, str] | None],
         count: Callable[[str], None],
         patience: float = HANDSHAKE,
     ) -> None:
-        self.listener, self.find, self.count, self.patience = listener, find, count, patience
+        self.find, self.count, self.patience = find, count, patience
         self.lock = threading.Lock()
+        self.listeners: dict[int, Comers] = {}  # by handle
         self.guests: dict[threading.Thread, tuple[socket.socket, str]] = {}
         self.stopped = False
         self._wake_read, self._wake_write = os.pipe()
         self.thread = threading.Thread(target=self._accept, name="coterie-reception", daemon=True)
         self.thread.start()
 
+    def listen_at(self, listeners: Iterable[Comers]) -> None:
+        """From now on those are taken who come here, and nobody else: the caller closes what it leaves out."""
+        with self.lock:
+            self.listeners = {one.fileno(): one for one in listeners}
+        os.write(self._wake_write, b"x")
+
     def close(self) -> None:
+        """Take nobody any more, and send away who is here. Listeners are the caller's to close."""
+        if self.stopped:
+            return
         self.stopped = True
         os.write(self._wake_write, b"x")
         self.thread.join()
@@ -86,23 +114,35 @@ class Reception:
             self._dismiss(host)
         os.close(self._wake_read)
         os.close(self._wake_write)
-        self.listener.close()
 
     # -- who comes ---------------------------------------------------------------------------------------
 
     def _accept(self) -> None:
-        poller = select.poll()
-        poller.register(self.listener.fileno(), select.POLLIN)
-        poller.register(self._wake_read, select.POLLIN)
+        while not self.stopped:
+            poller = select.poll()
+            poller.register(self._wake_read, select.POLLIN)
+            with self.lock:
+                listeners = dict(self.listeners)
+            for handle in listeners:
+                poller.register(handle, select.POLLIN)
+            self._accept_from(poller, listeners)
+
+    def _accept_from(self, poller: select.poll, listeners: dict[int, Comers]) -> None:
+        """Take who comes, until the listeners are others."""
         while True:
-            ready = poller.poll()
-            if (self._wake_read, select.POLLIN) in ready:
-                return
-            try:
-                self._make_room()
-                self._attend(self.listener.accept())
-            except (OSError, RuntimeError):  # it is gone, or there are no more sockets or threads for now
-                time.sleep(0.05)
+            for handle, _ in poller.poll():
+                if handle == self._wake_read:
+                    os.read(self._wake_read, 64)
+                    return
+                try:
+                    self._make_room()
+                    with self.lock:  # so that no listener is closed meanwhile
+                        if self.listeners.get(handle) is not listeners[handle]:
+                            return
+                        plain = listeners[handle].accept()
+                    self._attend(plain)
+                except (OSError, RuntimeError):  # it is gone, or there are no more sockets or threads for now
+                    time.sleep(0.05)
 
     def _attend(self, plain: socket.socket) -> None:
         host = threading.Thread(target=self._receive, args=(plain,), name="coterie-guest", daemon=True)
@@ -190,26 +230,35 @@ class Reception:
             return
         known, world = place.known, place.known.world
         with sock:
-            ranks = {one.fingerprint: world.names.index(one.name) for one in known.others}
-            sender = ranks.get(fingerprint(sock.getpeercert(binary_form=True) or b""))
+            peers = known.peers
+            ranks = {fingerprint(peers[rank].certificate): rank for rank in world.peers(known.rank)}
+            sender = ranks.get(recognise_peer(sock, {shown: peers[rank] for shown, rank in ranks.items()}) or "")
             if sender is None:
                 self.count("strangers")
                 return
             try:
-                header = read_hello(sock, world.names[sender])
-                if header.session != world.session:
-                    say(sock, world, known.rank, sender, Refusal(True, ELSEWHERE))
-                    return
-                check_hello(header, world, header.lane, sender, known.rank)
+                self._converse(sock, place, purpose, sender)
             except CoterieError:
                 self.count("not understood")
-                return
-            if header.lane in (PROBE, DECLINE):  # nobody waits here for one who will not come
-                sock.sendall(hello(world, header.lane, known.rank, sender))
-                if header.lane == PROBE:
-                    say(sock, world, known.rank, sender, letter(card_of(known.study)))
-                return
-            reason = place.arrive(purpose, world.names[sender]) if header.lane == 0 else "no run is under way"
+
+    def _converse(self, sock: ssl.SSLSocket, place: Place, purpose: str, sender: int) -> None:
+        """Hear what a participant comes for, and tell it what there is to tell."""
+        known, world = place.known, place.known.world
+        name = world.names[sender]
+        header = read_hello(sock, name)
+        if header.session != world.session:
+            say(sock, world, known.rank, sender, Refusal(True, ELSEWHERE))
+            return
+        check_hello(header, world, header.lane, sender, known.rank)
+        if header.lane == PROBE:
+            sock.sendall(hello(world, PROBE, known.rank, sender))
+            say(sock, world, known.rank, sender, letter(place.card()))
+            place.meet(name)
+        elif header.lane == DECLINE:
+            sock.sendall(hello(world, DECLINE, known.rank, sender))
+            place.hear_no(name, read_proof(sock, name))
+        else:
+            reason = place.arrive(purpose, name) if header.lane == 0 else "no run is under way"
             say(sock, world, known.rank, sender, Refusal(True, reason))
             self._see_off()
 

@@ -1,4 +1,8 @@
-"""A study that a helper serves: whether it runs, whether it may be started, and how it ended last."""
+"""A study that a helper serves: whether it runs, whether it may be started, and how it ended last.
+
+A study that waits for signatures is not started: those who come are asked for theirs, as `coterie preflight` would do.
+One from which somebody has withdrawn is not either, and those who come are told.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +20,15 @@ import msgspec
 
 from coterie.errors import CoterieError
 from coterie.events import tell
-from coterie.serving.child import Task
+from coterie.serving.child import Home, Task
 from coterie.serving.children import Child, Ending
 from coterie.serving.folder import Found
 from coterie.study.files import write_file
 from coterie.study.greetings import Purpose
+from coterie.study.papers import ask_card, card_with_papers, hear_withdrawal, pack_withdrawal, take_papers
 from coterie.study.prepare import Known
-from coterie.transport.hello import FULL, context, server_name
+from coterie.transport.hello import FULL, HANDSHAKE, context, server_name
+from coterie.transport.visits import decline
 from coterie.typed import from_json
 
 __all__ = ["PURPOSES", "Room", "Served"]
@@ -33,6 +39,9 @@ PURPOSES: tuple[Purpose, ...] = ("fit", "predict", "survey")
 #: What those hear who come while a study is not running.
 STARTING, STOPPING = "it is starting", "it is being stopped; it will be back"
 TROUBLED = "the last run did not start there; it tries again in a moment"
+WAITING, WITHDRAWN = "it waits for signatures of this study", "somebody has withdrawn from this study"
+#: Seconds to reach a participant that has just come.
+REACH = 5.0
 #: Seconds before a study whose process failed at once is started again: at first and at most; and what "at once" is.
 FIRST_PAUSE, LAST_PAUSE, AT_ONCE = 1.0, 60.0, 5.0
 
@@ -51,21 +60,36 @@ class Room:
 
 
 class Served:
-    """One study. `make_task`: what its process is told to do."""
+    """One study. `found`: how it stands; `make_task`: what its process is told to do; `patience`: seconds that a
+    participant may be silent."""
 
     def __init__(
-        self, found: Found, home: Path, room: Room, make_task: Callable[[Path, str, Purpose, Path], Task]
+        self,
+        found: Found,
+        home: Path,
+        room: Room,
+        make_task: Callable[[Path, str, Purpose, Path], Task],
+        patience: float = HANDSHAKE,
     ) -> None:
         assert found.known is not None
         self.known: Known = found.known
         self.path, self.home, self.room, self._make_task = found.path, home, room, make_task
-        certificates = [one.certificate for one in self.known.others]
-        self.context: ssl.SSLContext = context(True, self.known.credentials, certificates)
+        self.patience, self.papers = patience, Home(home).study
+        self.update(found)
         session = self.known.world.session
         self.names: dict[str, str] = {server_name(session, purpose): purpose for purpose in ("", *PURPOSES)}
         self.child: Child | None = None
         self.last = self._read_last()
         self._failures, self._not_before = 0, 0.0
+        self._visiting: set[str] = set()
+
+    def update(self, found: Found) -> None:
+        """How it stands now, with the papers and the renewed keys that are there now."""
+        self.found = found
+        with contextlib.suppress(OSError, CoterieError):  # a full disk: the status says so
+            Home(self.home).gather(found.path)
+        certificates = [self.known.newest(one).certificate for one in self.known.others]
+        self.context: ssl.SSLContext = context(True, self.known.credentials, certificates)
 
     # -- at the front door -------------------------------------------------------------------------------
 
@@ -74,11 +98,14 @@ class Served:
             child = self.child
             return child.hand(plain) if child is not None and child.open else None
 
-    def arrive(self, purpose: str, who: str) -> str:  # noqa: ARG002
+    def arrive(self, purpose: str, who: str) -> str:
         """Start the study, unless it is starting, or must wait. What the participant is told."""
         with self.room.lock:
             if self.child is not None:
                 return STARTING
+            if not self.found.served:
+                self.meet(who)
+                return WAITING if self.found.withdrawal is None else WITHDRAWN
             if self.room.stopping:
                 return STOPPING
             if time.monotonic() < self._not_before:
@@ -92,6 +119,49 @@ class Served:
                 return FULL
             self.room.running.add(self)
             return STARTING
+
+    def card(self) -> bytes:
+        return card_with_papers(self.papers, self.known.study, self.known.me.name)
+
+    def meet(self, who: str) -> None:
+        """A participant is up: it is asked for its signature, if that is missing, and told who has withdrawn."""
+        found = self.found
+        if found.withdrawal is not None:
+            known, proof = self.known, pack_withdrawal(found.withdrawal)
+            self._visit(who, lambda: decline(known.world, known.rank, known.credentials, known.peers, proof=proof))
+        elif found.known is not None and who in found.known.missing:
+            self._visit(who, lambda: self._fetch(who))
+
+    def hear_no(self, who: str, proof: bytes) -> None:
+        """One who will not come is not waited for; a withdrawal is kept, and ends the study here."""
+        if proof:
+            error = hear_withdrawal(self.papers, self.known.study, proof, who)
+            self._tell(logging.WARNING, "papers", f"{who} says no: {error}", peer=who)
+
+    def _visit(self, who: str, act: Callable[[], object]) -> None:
+        """Dial a participant, which may be up, and does not wait for it here: not twice at a time."""
+
+        def visit() -> None:
+            try:
+                act()
+            except (CoterieError, OSError) as error:
+                self._tell(logging.WARNING, "papers", str(error), peer=who)
+            finally:
+                with self.room.lock:
+                    self._visiting.discard(who)
+
+        with self.room.lock:
+            if who in self._visiting or self.room.stopping:
+                return
+            with contextlib.suppress(RuntimeError):  # no more threads for now: it will come again
+                threading.Thread(target=visit, name="coterie-visit", daemon=True).start()
+                self._visiting.add(who)
+
+    def _fetch(self, who: str) -> None:
+        """A participant's signature, or a withdrawal, which ends the study here; nothing is kept that does not hold."""
+        card = ask_card(self.known, self.known.world.names.index(who), REACH, self.patience)
+        if take_papers(self.papers, self.known.study, card, who):
+            self._tell(logging.INFO, "papers", f"the signature of {who} was fetched, and is valid", peer=who)
 
     def _choose(self, purpose: str) -> Purpose:
         """What to start: a survey's study has nothing else, and no other study has one."""

@@ -18,14 +18,19 @@ from pathlib import Path
 from coterie import __version__
 from coterie.errors import InputError
 from coterie.events import tell
-from coterie.serving.child import Task
+from coterie.serving.child import Home, Task
 from coterie.serving.folder import Found, StudyFolder
 from coterie.serving.reception import Place, Reception
+from coterie.serving.relays import Relays
 from coterie.serving.served import Room, Served
 from coterie.serving.status import Running, Status, StatusServer, StudyStatus
+from coterie.software import software_digest
 from coterie.study.greetings import Purpose
 from coterie.study.identity import load_identity, load_key, split_address
+from coterie.study.prepare import Known
 from coterie.transport.door import Listener
+from coterie.transport.proxies import find_proxies
+from coterie.transport.wording import say_why
 
 __all__ = ["Server", "Settings", "serve"]
 
@@ -38,7 +43,8 @@ LOOK, FAREWELL = 1.0, 15.0
 @dataclass(frozen=True)
 class Settings:
     """What the operator has said. `grace`: seconds that running studies have to end when this is stopped; `memory`: the
-    most bytes of a study's process; `page`: where the status page is, beside the socket in the state folder."""
+    most bytes of a study's process; `page`: where the status page is, beside the socket in the state folder; `proxy`:
+    as in `Orders`."""
 
     key: Path
     studies: Path
@@ -54,6 +60,7 @@ class Settings:
     patience: float = 10.0
     stall: float | None = None
     passphrase: bytes | None = field(default=None, repr=False)
+    proxy: str | None = field(default=None, repr=False)  # there may be a password in it
 
 
 class Server:
@@ -64,35 +71,55 @@ class Server:
         self.settings, self.note, self.since = settings, note, time.time()
         self.key = load_key(settings.key, settings.passphrase)
         self.room = Room(settings.most_studies)
-        self.folder = StudyFolder(settings.studies, self.key, settings.key, settings.policy)
+        proxies = find_proxies(settings.proxy)
+        self.folder = StudyFolder(settings.studies, self.key, settings.key, settings.policy, self._papers, proxies)
         self.refused: Counter[str] = Counter()
         self.served: dict[str, Served] = {}
         self._names: dict[str, tuple[Place, str]] = {}
         self._told: dict[Path, tuple[str, str]] = {}
-        self.look()
-        if self.folder.problem:
-            raise InputError(f"{self.folder.problem}; name a folder that can be read with --studies")
-        self.listener = self._listen()
-        self.reception = Reception(self.listener, lambda name: self._names.get(name), self._count)
+        self.listener: Listener | None = None
+        self._closed = ""
+        card = settings.key.with_name(f"{settings.key.stem}.identity.toml")
+        self._card = load_identity(card) if card.exists() else None
+        self.reception = Reception(lambda name: self._names.get(name), self._count)
+        self.relays = Relays(settings.patience, self._papers, self._open_doors)
+        try:
+            self.folder.look()
+            self._follow()
+            if self.folder.problem:
+                raise InputError(f"{self.folder.problem}; name a folder that can be read with --studies")
+            if self._closed:
+                raise InputError(self._closed)
+            if not self.served and self.listener is None and self._card is None:
+                raise InputError("no study says where this helper listens; say it with --listen HOST:PORT")
+        except BaseException:
+            self.close()
+            raise
 
     # -- studies -----------------------------------------------------------------------------------------
 
     def look(self) -> None:
         """Look at the folder, and serve what is there now. What runs goes on to its end."""
-        if not self.folder.look():
-            return
-        wanted = {one.known.hash: one for one in self.folder.found if one.served and one.known is not None}
+        if self.folder.look() or self._closed:
+            self._follow()
+
+    def _follow(self) -> None:
+        """Serve what is in the folder, where its studies say."""
+        wanted = {one.known.hash: one for one in self.folder.found if one.answered and one.known is not None}
         with self.room.lock:
             for gone in [hash_ for hash_ in self.served if hash_ not in wanted]:
                 if self.served[gone].child is None:
                     del self.served[gone]
             for hash_, one in wanted.items():
-                if hash_ not in self.served or self.served[hash_].path != one.path:
-                    running = self.served.get(hash_)
-                    if running is None or running.child is None:
-                        self.served[hash_] = Served(one, self.home(hash_), self.room, self._task)
-            serving = [self.served[hash_] for hash_ in wanted if hash_ in self.served]
+                now = self.served.get(hash_)
+                if now is None or (now.path != one.path and now.child is None):
+                    self.served[hash_] = Served(one, self.home(hash_), self.room, self._task, self.settings.patience)
+                else:
+                    now.update(one)
+            serving = [self.served[hash_] for hash_ in wanted]
             self._names = {name: (one, purpose) for one in serving for name, purpose in one.names.items()}
+        self._listen([one.known for one in serving])
+        self.relays.follow(one.known for one in serving)
         self._tell(self.folder.found)
 
     def _tell(self, found: list[Found]) -> None:
@@ -108,6 +135,10 @@ class Server:
     def home(self, hash_: str) -> Path:
         """A study's own folder."""
         return self.settings.state / "studies" / hash_[:32]
+
+    def _papers(self, hash_: str) -> Path:
+        """The copy of a study beside which all its papers are."""
+        return Home(self.home(hash_)).study
 
     def _task(self, study: Path, hash_: str, purpose: Purpose, home: Path) -> Task:
         settings = self.settings
@@ -126,40 +157,46 @@ class Server:
             settings.most_rows,
             settings.memory,
             settings.passphrase,
+            settings.proxy,
         )
 
     # -- the front door ----------------------------------------------------------------------------------
 
-    def _listen(self) -> Listener:
-        settings = self.settings
-        address = settings.listen or self._own_address()
-        host, port = split_address(address)
+    def _listen(self, served: list[Known]) -> None:
+        """Open a port, unless there is one, or none is needed: where all studies are reached by way of relays."""
+        if self.listener is not None or self.folder.problem:
+            return
+        mine = [known.me for known in served] or [one for one in [self._card] if one is not None]
+        address = self.settings.listen or next((one.address for one in mine if one.via is None), None)
+        if address is None:
+            return
+        host, port = split_address(address, "--listen" if self.settings.listen else "")
         try:
-            return Listener(host, port)
+            self.listener, self._closed = Listener(host, port), ""
         except OSError as error:
-            raise InputError(
-                f"nothing can listen on {address} ({error.strerror}); say where with --listen HOST:PORT"
-            ) from None
+            self._closed = f"nothing can listen on {address}: {say_why(error)}; say where with --listen HOST:PORT"
 
-    def _own_address(self) -> str:
-        """The address that the studies name, or the identity file beside the key."""
-        known = [one.known for one in self.folder.found if one.known is not None and one.served]
-        card = self.settings.key.with_name(f"{self.settings.key.stem}.identity.toml")
-        if known:
-            return known[0].me.address
-        if card.exists():
-            return load_identity(card).address
-        raise InputError("no study says where this helper listens; say it with --listen HOST:PORT")
+    def _open_doors(self) -> None:
+        """Those are taken who come to the port, and by way of relays."""
+        port = [] if self.listener is None else [self.listener]
+        self.reception.listen_at([*port, *self.relays.listeners.values()])
+
+    @property
+    def where(self) -> str:
+        """Where participants come to."""
+        port = [] if self.listener is None else [f"at {self.listener.host}:{self.listener.port}"]
+        return ", ".join([*port, *(f"by way of {one.relay}" for one in self.relays.listeners.values())]) or "nobody yet"
 
     def _count(self, why: str) -> None:
         with self.room.lock:
             self.refused[why] += 1
-        tell(log, logging.WARNING, "refused", f"a connection was refused: {why}")
+        tell(log, logging.WARNING, "refused", f"a connection was refused: {why}", why=why)
 
     # -- the status --------------------------------------------------------------------------------------
 
     def status(self) -> Status:
-        problems = [self.folder.problem] if self.folder.problem else []
+        problems = [text for text in (self.folder.problem, self._closed) if text]
+        problems += self.relays.problems
         if not self.reception.thread.is_alive():
             problems.append("nobody answers at the front door")
         if shutil.disk_usage(self.settings.state).free < 1 << 20:
@@ -175,7 +212,7 @@ class Server:
             return Status(
                 _helper_name(self.folder.found, self.settings.key),
                 __version__,
-                f"{self.listener.host}:{self.listener.port}",
+                self.where,
                 self.since,
                 os.getpid(),
                 self.room.stopping,
@@ -183,6 +220,8 @@ class Server:
                 problems,
                 studies,
                 dict(sorted(self.refused.items())),
+                software_digest(),
+                self.relays.describe(),
             )
 
     def _study_status(self, found: Found) -> StudyStatus:
@@ -201,7 +240,7 @@ class Server:
             "" if known is None else known.hash,
             [] if known is None else [one.name for one in known.others],
             found.standing,
-            found.why,
+            found.why or ("" if known is None else self.relays.trouble_of(known)),
             running,
             last,
         )
@@ -227,6 +266,9 @@ class Server:
 
     def close(self) -> None:
         self.reception.close()
+        self.relays.close()
+        if self.listener is not None:
+            self.listener.close()
 
 
 def serve(settings: Settings, note: Callable[[str], None], ready: Callable[[Server, str], None]) -> None:

@@ -22,6 +22,8 @@ import msgspec
 
 from coterie.errors import InputError, PeerUnreachable
 from coterie.serving.children import Ending
+from coterie.serving.relays import RelayStatus
+from coterie.transport.wording import say_why
 from coterie.typed import from_json
 
 __all__ = ["SOCKET", "Running", "Status", "StatusServer", "StudyStatus", "ask_status"]
@@ -56,7 +58,8 @@ class StudyStatus(msgspec.Struct, frozen=True):
 
 
 class Status(msgspec.Struct, frozen=True):
-    """All that is told. `problems`: why it is not healthy; `refused`: how many connections, by reason."""
+    """All that is told. `listen`: where participants come to; `problems`: why it is not healthy; `refused`: how many
+    connections, by reason."""
 
     helper: str
     version: str
@@ -68,6 +71,8 @@ class Status(msgspec.Struct, frozen=True):
     problems: list[str]
     studies: list[StudyStatus]
     refused: dict[str, int]
+    digest: str = ""
+    relays: list[RelayStatus] = []
 
     @property
     def healthy(self) -> bool:
@@ -186,7 +191,7 @@ class StatusServer:
         except OSError as error:
             self.close()
             where = self.path if page is None or not self.servers else f"{page[0]}:{page[1]} (--status)"
-            raise InputError(f"the status cannot be told at {where} ({error.strerror or error})") from None
+            raise InputError(f"the status cannot be told at {where} ({say_why(error)})") from None
         for server in self.servers:
             threading.Thread(target=server.serve_forever, name="coterie-status", daemon=True).start()
 
@@ -237,9 +242,7 @@ def ask_status(state: Path) -> Status:
         return from_json(answer.read(1 << 26), Status)
     except PermissionError:
         raise InputError(f"{state / SOCKET} is for the user who runs `coterie serve`; ask as that user") from None
-    except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
-        raise PeerUnreachable(
-            f"no `coterie serve` answers in {state} ({type(error).__name__}); is it running, with --state {state}?"
-        ) from None
+    except (OSError, http.client.HTTPException, ValueError, RecursionError):
+        raise PeerUnreachable(f"no `coterie serve` answers in {state}; is it running, with --state {state}?") from None
     finally:
         connection.close()

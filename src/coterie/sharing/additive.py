@@ -58,10 +58,11 @@ def start_opening(me: Party, masked: Masked) -> Callable[[], Array]:
     Sends at once, so that several openings share a round; call what is returned to receive the sum, which may be added
     up in the given array.
     """
-    frame = masked.piece.pack(masked.array)
+    frame, arrive = masked.piece.pack(masked.array), me.channel.turns.begin_round()
     sources = _send(me, frame, masked.to)
 
     def receive() -> Array:
+        arrive()
         total = masked.array
         for j in sources:
             total = masked.piece.add(total, me.channel.receive(j, frame.dtype, frame.shape)[0])
@@ -106,25 +107,30 @@ def bring_together(me: Party, parts: Sequence[tuple[Shared, Sequence[int]]], wha
     Everybody who serves adds a fresh share of zero and sends its share to each recipient, who learns the sum and
     nothing more. Returns a value to its recipients, None to the others.
     """
-    own: list[Array] = []
+    arrive = me.channel.turns.begin_round()
     if not me.serves:
-        frames = [(me.world.servers, to, value.size * value.ring.dtype.itemsize) for value, to in parts]
-        me.channel.others_send(frames)()
+        me.channel.others_send(
+            [(me.world.servers, to, value.size * value.ring.dtype.itemsize) for value, to in parts]
+        )()
+        results = [_add_up(me, value, to, value.ring.zeros(value.shape)) for value, to in parts]
+        arrive()  # whoever sends nothing receives at once, before what other tasks send in their turn
+        return results
+    own: list[Array] = []
     for value, to in parts:
-        if not me.serves:
-            own.append(value.ring.zeros(value.shape))
-            continue
         own.append(value.ring.add(value.share, zero_shares(me, value.ring, value.shape, f"opening {what}")))
         for j in to:
             if j != me.rank:
                 me.channel.send(j, own[-1])
-    results: list[Array | None] = []
-    for (value, to), total in zip(parts, own, strict=True):
-        if me.rank not in to:
-            results.append(None)
-            continue
-        for j in me.world.servers:
-            if j != me.rank:
-                total = value.ring.add(total, me.channel.receive(j, value.ring.dtype, value.shape)[0])
-        results.append(total)
-    return results
+    arrive()
+    return [_add_up(me, value, to, share) for (value, to), share in zip(parts, own, strict=True)]
+
+
+def _add_up(me: Party, value: Shared, to: Sequence[int], own: Array) -> Array | None:
+    """The sum of what everybody who serves has sent, and of this party's own share, to a recipient."""
+    if me.rank not in to:
+        return None
+    total = own
+    for j in me.world.servers:
+        if j != me.rank:
+            total = value.ring.add(total, me.channel.receive(j, value.ring.dtype, value.shape)[0])
+    return total

@@ -34,6 +34,7 @@ def tell_dealer(me: Party, bit: bool | None) -> bool:
         raise ProtocolError("there is no bit to tell the dealer")
     if me.lead:
         me.channel.tell(0, bit)
+    me.channel.turns.be_silent()
     return bit
 
 
@@ -45,8 +46,10 @@ def open_wide(me: Party, part: int, what: str, reason: str) -> int | None:
     """
     to = list(me.world.owners)
     permit(me, what, to, reason)
+    arrive = me.channel.turns.begin_round()
     if not me.owns:
         me.channel.others_send([(to, to, WIDE.wire)])()
+        arrive()
         return None
     for j in to:
         if j != me.rank:
@@ -57,6 +60,7 @@ def open_wide(me: Party, part: int, what: str, reason: str) -> int | None:
     for j in to:
         if j != me.rank:
             me.channel.send(j, raw)
+    arrive()
     for j in to:
         if j != me.rank:
             total += int.from_bytes(me.channel.receive(j, WIDE.ring.dtype, WIDE.shape)[0].tobytes(), "little")

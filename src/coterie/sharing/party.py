@@ -14,7 +14,6 @@ from coterie.ring import Array, Ring
 from coterie.sharing.ledger import Ledger
 from coterie.sharing.shared import Shared, hollow
 from coterie.transport import Channel, Metered, Stamp, World
-from coterie.transport.metering import latest
 
 __all__ = ["Party", "join"]
 
@@ -89,35 +88,37 @@ class Party:
         same kind cost the same, so that a dry run runs one of them.
 
         A block has streams of its own and depends on nothing but what came before: blocks count once in
-        the rounds. Without lanes they run here, one after another.
+        the rounds. Without lanes they run here, one after another, and take turns with what follows.
         """
         start = self.channel.clock
         streams = self.streams.for_blocks(count)
-        lanes = self.lanes or (self.channel,)
 
-        def run(lane: int) -> tuple[list[T], list[Stamp]]:
-            channel, results, ends = lanes[lane], [], []
-            for block in range(lane, count, len(lanes)):
+        def run(channel: Metered, blocks: range) -> tuple[list[T], list[Stamp]]:
+            results, ends = [], []
+            for block in blocks:
                 channel.clock = start
                 here = Party(channel, streams[block], Dealing(channel, streams[block], block), self.ledger)
                 results.append(work(here, block))
                 ends.append(channel.clock)
+            channel.flush()
             return results, ends
 
         if self.workers is None:
-            results, ends = run(0)
-            self.channel.clock = start  # what comes before `wait` does not depend on the blocks
+            apart = self.channel.beside()
+            finish = self.channel.turns.begin(lambda: run(apart, range(count)))
 
-            def here() -> list[T]:
-                self.channel.clock = latest([self.channel.clock, *ends])
+            def come_back() -> list[T]:
+                results, ends = finish()
+                self.channel.join(apart, ends)
                 return results
 
-            return here
+            return come_back
+        lanes = self.lanes
         workers = self.workers
 
         def beside(lane: int) -> tuple[list[T], list[Stamp]]:
             with self.channel.idling.working():
-                return run(lane)
+                return run(lanes[lane], range(lane, count, len(lanes)))
 
         futures = [workers.submit(beside, lane) for lane in range(min(len(lanes), count))]
 

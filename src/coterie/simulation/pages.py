@@ -14,7 +14,7 @@ import numpy as np
 from coterie.data.sinks import write_labels
 from coterie.planning import forecast
 from coterie.report.centers import centers_as_csv
-from coterie.report.facts import Facts, Participant, facts_of, rows_per_cluster, versions
+from coterie.report.facts import Facts, Participant, facts_of, facts_of_all, versions
 from coterie.report.formats import format_bytes, format_count, format_duration
 from coterie.report.overview import Role, write_overview
 from coterie.report.write import write_report
@@ -85,10 +85,9 @@ def _gather_facts(
     task, layout = run.task, run.task.layout
     every = range(layout.d)
     spread = _deviations(run, every)
-    facts = facts_of(
+    facts = facts_of_all(
         task,
         run.whole,
-        1,
         participants,
         run.options,
         _ranges(run, every),
@@ -96,17 +95,11 @@ def _gather_facts(
         range_name=_range_name(run),
         **common,
     )
-    facts.party = "all parties together"
     with open(run.data.file, "rb") as file:
         facts.hashes = {run.data.file.name: hashlib.file_digest(file, "sha256").hexdigest()}
     facts.comparison = beside.describe(run, np.ones(layout.n, np.bool_), range(layout.d))
     here, there = format_duration(max(run.usage.seconds)), format_duration(beside.seconds)
     facts.comparison["time"] = f"{here} here, {there} there"
-    facts.own_rows = None
-    if run.whole.sizes is None:
-        assert run.whole.labels is not None
-        counted = rows_per_cluster(run.whole.labels, task.clusters)
-        facts.sizes = [None if facts.closed(j) else count for j, count in enumerate(counted)]
     return facts
 
 

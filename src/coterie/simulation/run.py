@@ -15,6 +15,7 @@ from coterie.estimator import SecureKMeans
 from coterie.parameters import check_parameters, prepare_fit
 from coterie.planning import planned
 from coterie.protocols import FAMILIES
+from coterie.report.facts import describe_choices
 from coterie.ring import widen
 from coterie.runtime.processes import Usage, run_processes
 from coterie.sharing import Disclosure
@@ -48,10 +49,7 @@ class Simulation:
     @property
     def options(self) -> dict[str, str]:
         """What a report says beside what the task says."""
-        if not self.choices:
-            return {"link": self.link}
-        tried = ", ".join(map(str, self.choices))
-        return {"link": self.link, "chosen": tried, "choose": self.task.choose, "measures": self.task.measures}
+        return {"link": self.link, **describe_choices(self.choices, self.task.choose, self.task.measures)}
 
     @property
     def at_home(self) -> bool:

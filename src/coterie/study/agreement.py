@@ -13,8 +13,10 @@ from coterie.errors import StudyError
 from coterie.ideal import Roles
 from coterie.matching import IdRule
 from coterie.study.files import canonical
-from coterie.study.identity import Identity, same_key
+from coterie.study.identity import Identity, same_key, split_keys
+from coterie.study.links import MOST_LINKS, follow_links, links_in
 from coterie.transport import World
+from coterie.transport.certificates import Credentials
 
 __all__ = [
     "FORMAT",
@@ -176,14 +178,17 @@ class Disclosures(Section, frozen=True):
 class Participants(Section, frozen=True, kw_only=True, omit_defaults=True):
     """`parties` own data. A `helper` deals. `servers`: the names of those who hold shares and compute; all parties, if
     nobody is named. `server`: the one of them who owns no data, if there is one. `reconnect`: for how many seconds, if
-    a connection breaks in the middle of a run, all try to meet again; 0 for never. What is left out stands in no file
-    and in no hash."""
+    a connection breaks in the middle of a run, all try to meet again; 0 for never. `renewals`: whether a newer key is
+    accepted for which the pinned one vouches. `software`: whether all run the "same" files of Coterie, by their digest,
+    or the same "version" will do. What is left out stands in no file and in no hash."""
 
     helper: Identity | None = None
     server: Identity | None = None
     parties: list[Identity]
     servers: list[str] = []
     reconnect: int = RECONNECT
+    renewals: bool = False
+    software: Literal["same", "version"] = "same"
 
     @property
     def without_data(self) -> Identity | None:
@@ -282,9 +287,24 @@ class Study(Section, frozen=True, kw_only=True):
 
     def rank_of(self, key: str) -> int:
         """Whose private key this is."""
+        return self.enter_with(key)[0]
+
+    def enter_with(self, key: str) -> tuple[int, Credentials]:
+        """Whose private key this is, and what to show for it: a renewed key, if the study accepts it; else the one that
+        it pins, if the file holds that."""
+        keys, links = tuple(split_keys(key)), links_in(key)
         for rank, one in zip(self.world().ranks, self.everybody, strict=True):
-            if same_key(key, one.certificate):
-                return rank
+            own = next((each for each in keys if same_key(each, one.certificate)), "")
+            led = follow_links(one.certificate, links)
+            if own and own != keys[0] and self.participants.renewals:
+                if not led or not same_key(keys[0], led[0]):
+                    raise StudyError(
+                        f"the certificate of {one.name} in this study does not vouch for the newest key in the file: "
+                        f"it was renewed more than {MOST_LINKS} times, or the file was changed; make a new study"
+                    )
+                return rank, Credentials(led[0], keys[0], tuple(led[1:]), one.fingerprint, own, keys)
+            if own:
+                return rank, Credentials(one.certificate, own, keys=keys)
         raise StudyError(
             f"the key belongs to none of the participants ({', '.join(self.names)}); was the study made with another "
             "identity file?"

@@ -26,6 +26,8 @@ from coterie.events import tell
 from coterie.sharing import Disclosure
 from coterie.study.files import canonical
 from coterie.study.identity import Identity, name_of, public_key, sign, signed_by
+from coterie.study.links import Links
+from coterie.study.renewals import signer_of
 from coterie.transport.certificates import Credentials, fingerprint
 from coterie.typed import convert, from_json
 
@@ -41,13 +43,15 @@ Hash = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 Hexadecimal = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{0,200}\Z")]
 
 
-class Head(msgspec.Struct, frozen=True):
-    """The last entry of a log, as others keep it. `signer`: the fingerprint of the certificate it is signed with."""
+class Head(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The last entry of a log, as others keep it. `signer`: the fingerprint of the certificate it is signed with;
+    `links`: what vouches for it, if the study pins an older one."""
 
     signer: Hash
     number: Annotated[int, msgspec.Meta(ge=1, lt=1 << 53)]
     hash: Hash
     signature: Hexadecimal
+    links: Links = ()
 
 
 class Audit:
@@ -136,7 +140,7 @@ class Audit:
         }
         entry["hash"] = digest = hashlib.sha256(canonical(entry)).hexdigest()
         entry["signature"] = signature = sign(self.credentials.key, _signed(digest)).hex()
-        return msgspec.json.encode(entry) + b"\n", Head(self._signer, number, digest, signature)
+        return msgspec.json.encode(entry) + b"\n", Head(self._signer, number, digest, signature, self.credentials.links)
 
     def _append(self, handle: int, end: int, lines: bytes) -> None:
         """Whole lines behind the last whole line, or, if that fails, none of them."""
@@ -291,9 +295,11 @@ def _holds(certificate: str, digest: str, signature: Any) -> bool:
     return raw.hex() == signature and signed_by(certificate, raw, _signed(digest))
 
 
-def check_head(head: Head | None, one: Identity) -> Head:
-    """The head that a participant shows must be signed with the certificate that the study pins."""
-    if head is None or head.signer != one.fingerprint or not _holds(one.certificate, head.hash, head.signature):
+def check_head(head: Head | None, one: Identity, renewals: bool = False) -> Head:
+    """The head that a participant shows must be signed with the certificate that the study pins, or with a newer one
+    that it vouches for, if the study accepts such (`renewals`)."""
+    certificate = None if head is None else signer_of(one, head.signer, head.links, renewals)
+    if head is None or certificate is None or not _holds(certificate, head.hash, head.signature):
         raise AuthenticationError(
             f"the head of the audit log that {one.name} shows is not signed by {one.name}", one.name
         )

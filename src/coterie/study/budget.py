@@ -27,7 +27,7 @@ from coterie.study.audit import Audit, verify_audit
 from coterie.study.files import canonical
 from coterie.study.greetings import Greeting
 from coterie.study.handshake import Greeted
-from coterie.study.identity import derived_key
+from coterie.study.identity import derived_key, same_key
 from coterie.study.prepare import Ready
 from coterie.typed import convert
 
@@ -212,7 +212,8 @@ class Budget:
         if not path.exists():
             return []
         log = verify_audit(path)
-        if set(log.signers) - {self.ready.me.fingerprint}:
+        mine = self.ready.credentials.keys or (self.ready.credentials.key,)
+        if not all(any(same_key(key, one) for key in mine) for one in log.signers.values()):
             raise StudyError(f"{path} is not the ledger of {self.ready.me.name}: it is signed by somebody else, too")
         try:
             found = [convert(entry, Counted) for entry in log.entries if entry.get("event") == "counted"]

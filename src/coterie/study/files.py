@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from coterie.errors import CoterieError, InputError, StudyError
-from coterie.study.wording import describe_fault, in_toml, other_file
+from coterie.faults import describe_fault
+from coterie.study.wording import in_toml, other_file
 from coterie.typed import convert
 
 __all__ = ["check_name", "decode_toml", "read_text", "sync_folder", "write_file"]

@@ -11,6 +11,7 @@ import msgspec
 from coterie import __version__
 from coterie.clustering import Contribution
 from coterie.errors import DataError, FrameError, StudyError
+from coterie.software import shorten, software_digest
 from coterie.study.agreement import Study, section_hashes
 from coterie.study.audit import Head
 from coterie.study.checkpoint import Mark
@@ -45,7 +46,7 @@ MOST_EPOCH = (1 << 62) - 1
 Epoch = Annotated[int, msgspec.Meta(ge=0, le=MOST_EPOCH)]
 Nonce = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 Run = Annotated[str, msgspec.Meta(max_length=64)]
-Commitment = Annotated[str, msgspec.Meta(pattern=r"^([0-9a-f]{64})?\Z")]
+Digest = Annotated[str, msgspec.Meta(pattern=r"^([0-9a-f]{64})?\Z")]
 T = TypeVar("T")
 
 
@@ -63,6 +64,7 @@ class Card(msgspec.Struct, frozen=True):
     sections: dict[str, str]
     clock: float
     papers: Papers = Papers()
+    digest: Digest = ""
 
 
 class Front(msgspec.Struct, frozen=True):
@@ -88,19 +90,29 @@ class Greeting(msgspec.Struct, frozen=True):
     model: Run = ""
     fractional_bits: int = 0
     clusters: int = 0
-    commitment: Commitment = ""
+    commitment: Digest = ""
     head: Head | None = None
 
 
 def card_of(study: Study, papers: Papers = Papers()) -> bytes:  # noqa: B008
-    return msgspec.msgpack.encode(Card(__version__, section_hashes(study), time.time(), papers))
+    return msgspec.msgpack.encode(_own_card(study, papers))
 
 
-def compare_cards(study: Study, theirs: Card, name: str) -> None:
-    """Does another participant have the same study and version?"""
+def _own_card(study: Study, papers: Papers = Papers()) -> Card:  # noqa: B008
+    return Card(__version__, section_hashes(study), time.time(), papers, software_digest())
+
+
+def compare_cards(study: Study, theirs: Card, name: str, me: str) -> None:
+    """Does another participant have the same study, and the same software as far as the study asks for it?"""
     if theirs.version != __version__:
         raise StudyError(
             f"{name} runs Coterie {theirs.version}, here runs {__version__}; all must run the same version"
+        )
+    if study.participants.software == "same" and theirs.digest != software_digest():
+        raise StudyError(
+            f"{name} and {me} run different files of Coterie {__version__}: digest "
+            f"{shorten(theirs.digest) or 'unknown'} at {name}, {shorten(software_digest())} at {me}; install the same "
+            "release at both (coterie --version shows the digest)"
         )
     mine = section_hashes(study)
     different = [f"[{section}]" for section in mine if theirs.sections.get(section) != mine[section]]
@@ -120,5 +132,4 @@ def greeting(study: Study, purpose: Purpose, rows: int, least: int, **more: obje
     most = min(MOST_ROWS, study.data.most_rows)
     if rows > most:
         raise DataError(f"there are {rows} rows; at most {most} are allowed")
-    card = Card(__version__, section_hashes(study), time.time())
-    return Greeting(card, secrets.token_bytes(16), purpose, rows, least, **more)  # type: ignore[arg-type]
+    return Greeting(_own_card(study), secrets.token_bytes(16), purpose, rows, least, **more)  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
 """How the participants agree on one run, before anything of the data is sent.
 
-1. Everybody posts a greeting: version, hash of each section of the study, how many rows it brings, the least cluster
-   size its policy asks for, the checkpoints it holds, a fresh nonce.
+1. Everybody posts a greeting: version and digest of the software, hash of each section of the study, how many rows it
+   brings, the least cluster size its policy asks for, the checkpoints it holds, a fresh nonce.
 2. Everybody compares. The strictest least size holds, and nobody brings more rows than the study allows. From the
    greetings follow the layout, the task, the epoch, the checkpoint to go on from, the session and the run: that of the
    checkpoint, or a new one.
@@ -82,7 +82,7 @@ def greet_everybody(channel: Channel, study: Study, own: Greeting) -> Greeted:
     letters = {other: channel.collect(other) for other in others}
     for other in others:
         name = channel.world.names[other]
-        compare_cards(study, read_letter(letters[other], Front, name, "greeting").card, name)
+        compare_cards(study, read_letter(letters[other], Front, name, "greeting").card, name, channel.world.names[me])
         greetings[other] = read_letter(letters[other], Greeting, name, "greeting")
     for other in others:
         if greetings[other].purpose != own.purpose:

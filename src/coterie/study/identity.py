@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -19,7 +20,15 @@ from cryptography.x509.oid import NameOID
 from coterie.errors import InputError, StudyError
 from coterie.study.files import check_name, decode_toml, read_text, write_file
 from coterie.study.protected import Passphrase, is_protected, protect
-from coterie.transport.certificates import YEARS, certificate_name, create_credentials, fingerprint
+from coterie.study.wording import other_file
+from coterie.transport.certificates import (
+    YEARS,
+    certificate_name,
+    create_credentials,
+    create_link,
+    fingerprint,
+    split_certificates,
+)
 
 __all__ = [
     "MOST_YEARS",
@@ -33,9 +42,11 @@ __all__ = [
     "name_of",
     "needs_passphrase",
     "public_key",
+    "renew_identity",
     "same_key",
     "sign",
     "signed_by",
+    "split_keys",
 ]
 
 #: The longest lifetime of a certificate.
@@ -44,6 +55,8 @@ MOST_YEARS = 30
 ADDRESS = re.compile(r"(?:([A-Za-z0-9._-]{1,253})|\[([0-9A-Fa-f:.]{2,45}(?:%[A-Za-z0-9._-]{1,40})?)\]):([0-9]{1,5})")
 
 
+#: Private keys in a file, in any of the forms that OpenSSL writes.
+KEYS = re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----\n.*?\n-----END \1-----\n?", re.DOTALL)
 #: How the file is called that is sent to others.
 IDENTITY = ".identity.toml"
 
@@ -80,13 +93,12 @@ class Identity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
         return self.address if self.via is None else f"{self.address}, by way of the relay {self.via.name}"
 
 
-def split_address(address: str) -> tuple[str, int]:
-    """HOST:PORT; an IPv6 host stands in brackets."""
+def split_address(address: str, option: str = "") -> tuple[str, int]:
+    """HOST:PORT; an IPv6 host stands in brackets. `option`: where it was given."""
     found = ADDRESS.fullmatch(address)
     if not found or not 0 < int(found[3]) < 65536:
-        raise InputError(
-            f"{address!a} is no address; use HOST:PORT, such as alice.example.org:7101 or [2001:db8::1]:7101"
-        )
+        given = " ".join(filter(None, [option, f"{address!a}"]))
+        raise InputError(f"{given} is no address; use HOST:PORT, such as alice.example.org:7101 or [2001:db8::1]:7101")
     return found[1] or found[2], int(found[3])
 
 
@@ -104,11 +116,10 @@ def create_identity(
     place of an address."""
     check_name(name)
     address = address if relay is None else relay.address
-    split_address(address)
+    split_address(address, "--address" if relay is None else "--via")
     if relay is not None and relay.via is not None:
         raise InputError(f"{relay.name} is no relay: it is itself reached by way of one, {relay.via.name}")
-    if not 1 <= years <= MOST_YEARS:
-        raise InputError(f"--years {years}: a certificate is valid for 1 to {MOST_YEARS} years")
+    check_years(years)
     made = create_credentials(name, years)
     key = made.key if passphrase is None else protect(made.key, passphrase)
     via = None if relay is None else Via(relay.name, relay.fingerprint, relay.certificate)
@@ -117,9 +128,19 @@ def create_identity(
     if card.exists():
         raise InputError(f"{card} is there already; move it away or choose another name")
     write_file(folder / f"{name}.key", key.encode(), mode=0o600, replace=False)
-    head = f"# {name}: send this file to whoever writes the study. It holds no secret; {name}.key does.\n"
-    write_file(card, (head + tomli_w.dumps(msgspec.to_builtins(identity), multiline_strings=True)).encode())
+    _write_card(card, identity)
     return identity
+
+
+def check_years(years: int) -> None:
+    if not 1 <= years <= MOST_YEARS:
+        raise InputError(f"--years {years}: a certificate is valid for 1 to {MOST_YEARS} years")
+
+
+def _write_card(path: Path, identity: Identity) -> None:
+    name = identity.name
+    head = f"# {name}: send this file to whoever writes the study. It holds no secret; {name}.key does.\n"
+    write_file(path, (head + tomli_w.dumps(msgspec.to_builtins(identity), multiline_strings=True)).encode())
 
 
 def load_identity(path: Path) -> Identity:
@@ -154,21 +175,30 @@ def check_identity(identity: Identity, where: str) -> None:
 
 
 def load_key(path: Path, passphrase: Passphrase = None) -> str:
-    """The private key's text, opened by its passphrase if it has one; refused if others may read the file."""
+    """The text of the private key, opened by its passphrase if it has one; behind it, if it was renewed, the older keys
+    and the links that vouch for it. Refused if others may read the file."""
     text = _read_key(path)
-    if not is_protected(text):
-        _private_key(text, path)
-        return text
-    given = passphrase(path) if callable(passphrase) else passphrase
-    if given is None:
-        raise StudyError(
-            f"the key {path} is protected by a passphrase, and there is no terminal to ask for it; hand it over with "
-            "--passphrase-fd N, where N is the number of an open file whose first line is the passphrase"
-        )
-    key = _private_key(text, path, given)
+    given = None
+    if is_protected(text):
+        given = passphrase(path) if callable(passphrase) else passphrase
+        if given is None:
+            raise StudyError(
+                f"the key {path} is protected by a passphrase, and there is no terminal to ask for it; hand it over "
+                "with --passphrase-fd N, where N is the number of an open file whose first line is the passphrase"
+            )
+    opened = [_plain(_private_key(one, path, given)) for one in split_keys(text) or [text]]
+    return "".join([*opened, *split_certificates(text)])
+
+
+def _plain(key: ec.EllipticCurvePrivateKey) -> str:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     ).decode()
+
+
+def split_keys(text: str) -> list[str]:
+    """The private keys in a key file: the one that counts, then those that it was renewed from."""
+    return [found[0] for found in KEYS.finditer(text)]
 
 
 def _is_credential(path: Path, mode: int) -> bool:
@@ -184,7 +214,30 @@ def needs_passphrase(path: Path) -> bool:
 def change_passphrase(path: Path, passphrase: Passphrase, new: bytes | None) -> None:
     """Protect the key by another passphrase, or by none. The file is replaced as a whole."""
     key = load_key(path, passphrase)
-    write_file(path, (key if new is None else protect(key, new)).encode(), mode=0o600)
+    write_file(path, _key_file(split_keys(key), split_certificates(key), new), mode=0o600)
+
+
+def renew_identity(path: Path, *, years: int = YEARS, passphrase: bytes | None = None) -> Identity:
+    """Put a new key in the place of an old one, which vouches for it, and a new identity file in the place of its own.
+    The key file keeps the old key behind the new one, for studies that accept no renewed keys; the same passphrase
+    protects both."""
+    key = load_key(path, passphrase)
+    card = path.with_name(f"{path.stem}{IDENTITY}")
+    old = load_identity(card)
+    if not any(same_key(one, old.certificate) for one in split_keys(key)):
+        raise StudyError(f"{card} is not the identity of the key {path}; put the one there that was made with it")
+    check_years(years)
+    made = create_credentials(old.name, years)
+    links = [create_link(key, made), *split_certificates(key)]
+    new = msgspec.structs.replace(old, fingerprint=fingerprint(made.certificate), certificate=made.certificate)
+    write_file(path, _key_file([made.key, *split_keys(key)], links, passphrase), mode=0o600)
+    _write_card(card, new)
+    return new
+
+
+def _key_file(keys: Sequence[str], links: Sequence[str], passphrase: bytes | None) -> bytes:
+    shown = keys if passphrase is None else [protect(key, passphrase) for key in keys]
+    return "".join([*shown, *links]).encode()
 
 
 def _read_key(path: Path) -> str:
@@ -205,7 +258,9 @@ def _private_key(text: str, path: Path | None = None, passphrase: bytes | None =
     except (ValueError, TypeError, UnsupportedAlgorithm):
         if passphrase is not None:
             raise StudyError(f"the passphrase does not open the key {path}; or the file is damaged") from None
-        raise StudyError(f"{path or 'the key'} is not a private key; `coterie identity create` makes one") from None
+        other = other_file(text)
+        is_not = "is not a private key" if other in ("", "a private key") else f"is {other}, not a private key"
+        raise StudyError(f"{path or 'the key'} {is_not}; `coterie identity create` makes one") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise StudyError(f"{path or 'the key'} is not an ECDSA key; `coterie identity create` makes one")
     return key

@@ -19,9 +19,10 @@ SOON = datetime.timedelta(days=30)
 
 
 def check_lifetimes(everybody: Iterable[Identity], own: str) -> None:
-    """Refuse a certificate that has ended, or not begun. The others check the same, by their clocks."""
+    """Refuse a certificate that has ended, or not begun, of a participant or of a relay by way of which one is reached.
+    The others check the same, by their clocks."""
     now = datetime.datetime.now(datetime.UTC)
-    for one in everybody:
+    for one in _with_relays(everybody):
         begins, ends = lifetime(one.certificate)
         if now < begins:
             raise StudyError(
@@ -31,14 +32,14 @@ def check_lifetimes(everybody: Iterable[Identity], own: str) -> None:
         if one.name == own and now > ends - MARGIN:
             raise StudyError(f"the certificate of {own} ended on {ends:%Y-%m-%d}. {renew_it(own)}")
         if one.name != own and now > ends:
-            raise StudyError(f"the certificate of {one.name} ended on {ends:%Y-%m-%d}. {one.name} has to renew it")
+            raise StudyError(f"the certificate of {one.name} ended on {ends:%Y-%m-%d}: {one.name} has to renew it")
 
 
 def find_endings(everybody: Iterable[Identity], own: str) -> list[str]:
     """Which certificates end soon, in words."""
     now = datetime.datetime.now(datetime.UTC)
     found = []
-    for one in everybody:
+    for one in _with_relays(everybody):
         left = lifetime(one.certificate)[1] - now
         if left < SOON:
             when = f"the certificate of {one.name} ends on {now + left:%Y-%m-%d}, in {max(left.days, 0)} days"
@@ -46,5 +47,17 @@ def find_endings(everybody: Iterable[Identity], own: str) -> list[str]:
     return found
 
 
+def _with_relays(everybody: Iterable[Identity]) -> list[Identity]:
+    """The participants, and each relay once."""
+    known = list(everybody)
+    relays = {one.via.fingerprint: (one.via, one.address) for one in known if one.via is not None}
+    return known + [
+        Identity(f"the relay {via.name}", address, via.fingerprint, via.certificate) for via, address in relays.values()
+    ]
+
+
 def renew_it(name: str) -> str:
-    return f"Make a new identity (coterie identity create {name} --folder FOLDER), and a new study with it"
+    return (
+        f"Renew the key (coterie identity renew {name}.key): studies that accept renewed keys go on with it, others "
+        "are made anew with the new identity file"
+    )

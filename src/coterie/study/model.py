@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from coterie.clustering import Outcome
 from coterie.errors import InputError, StudyError
+from coterie.faults import describe_fault, in_order
 from coterie.protocols import FAMILIES
 from coterie.protocols.metric import MANTISSA, OCTAVES
 from coterie.report.facts import versions
@@ -21,6 +22,7 @@ from coterie.study.handshake import Agreed
 from coterie.study.home import encode_study, home_encoding, standardised_at_home, study_stays_inside
 from coterie.study.policy import MOST_LEAST
 from coterie.study.prepare import Known, Ready
+from coterie.study.wording import other_file
 from coterie.typed import from_json
 
 __all__ = ["Model", "kept_share", "load_model", "make_model"]
@@ -63,9 +65,14 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def load_model(path: Path, known: Known) -> Model:
     """A participant's own model of this study; what it says twice, and what the study says as well, must agree."""
     try:
-        model = from_json(read_text(path, "the model"), Model)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise StudyError(f"{path} is not a model: {error}") from None
+        text = read_text(path, "the model")
+        model = from_json(text, Model)
+    except msgspec.ValidationError as error:
+        place, fault, _ = describe_fault(error, Model)
+        raise StudyError(f"{path} is not a model: {': '.join(filter(None, [in_order(place), fault]))}") from None
+    except (msgspec.DecodeError, RecursionError):
+        other = other_file(text)
+        raise StudyError(f"{path} is {other}, not a model" if other else f"{path} is not a model: no JSON") from None
     if model.study_hash != known.hash:
         raise StudyError(f"{path} is a model of another study")
     if model.party != known.me.name:

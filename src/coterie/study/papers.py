@@ -13,12 +13,15 @@ import msgspec
 from coterie.errors import AuthenticationError, CoterieError, InputError, StudyError
 from coterie.study.agreement import Study
 from coterie.study.greetings import Card, Papers, card_of, compare_cards, read_letter
+from coterie.study.prepare import Known
 from coterie.study.signatures import Signature, check_signature, keep_signature, own_signature
 from coterie.study.voice import Voice
 from coterie.study.withdrawals import Withdrawal, Withdrawn, check_withdrawal, keep_withdrawal, known_withdrawals
 from coterie.transport import Channel
+from coterie.transport.visits import probe
+from coterie.typed import from_msgpack
 
-__all__ = ["card_with_papers", "exchange_papers", "hear_withdrawal", "pack_withdrawal", "take_papers"]
+__all__ = ["ask_card", "card_with_papers", "exchange_papers", "hear_withdrawal", "pack_withdrawal", "take_papers"]
 
 
 def card_with_papers(path: Path, study: Study, name: str) -> bytes:
@@ -28,6 +31,19 @@ def card_with_papers(path: Path, study: Study, name: str) -> bytes:
     except StudyError:  # somebody has changed the files since they were checked
         shown = Papers()
     return card_of(study, shown)
+
+
+def ask_card(known: Known, other: int, timeout: float, patience: float) -> Card:
+    """What another participant that is up says of itself, if it has the same study and version; `timeout` and
+    `patience`: seconds to reach it, and for each step after that."""
+    name = known.world.names[other]
+    raw = probe(known.world, known.rank, other, known.credentials, known.peers[other], timeout, patience)
+    try:
+        card = from_msgpack(raw, Card)
+    except (ValueError, RecursionError):  # not msgpack, not a card, not UTF-8
+        raise StudyError(f"{name} cannot be understood") from None
+    compare_cards(known.study, card, name, known.me.name)
+    return card
 
 
 def take_papers(path: Path, study: Study, card: Card, name: str) -> bool:
@@ -70,7 +86,7 @@ def exchange_papers(talk: Channel, path: Path, study: Study, voice: Voice) -> No
     for other in others:
         name = talk.world.names[other]
         card = read_letter(talk.collect(other), Shown, name, "greeting").card
-        compare_cards(study, card, name)
+        compare_cards(study, card, name, me)
         try:
             new = take_papers(path, study, card, name)
         except InputError as error:  # it holds, and cannot be written here

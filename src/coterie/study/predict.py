@@ -47,7 +47,7 @@ def predict_rows(orders: Orders, voice: Voice | None = None) -> Path:
     alone = shown.centers == "revealed" and todo.partition == "horizontal" and study.scales != "secret"
     with contextlib.nullcontext() if alone else declining(orders, known, voice):
         ready = prepare(orders, known)
-    voice.note(f"the policy is {ready.policy_called}")
+    voice.note(f"policy: {ready.policy_called}")
     tell_handled(ready, voice)
     if alone:
         verify_signatures(orders.study, study)

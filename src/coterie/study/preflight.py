@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from coterie.clustering.rules import strictest
 from coterie.data.decimals import find_coarse_step
-from coterie.errors import CoterieError, InputError, PeerUnreachable, StudyError
+from coterie.errors import CoterieError, InputError, PeerUnreachable
+from coterie.software import software_digest
 from coterie.study.endings import tell_withdrawal
-from coterie.study.greetings import Card, compare_cards
-from coterie.study.papers import take_papers
+from coterie.study.greetings import Card
+from coterie.study.papers import ask_card, take_papers
 from coterie.study.prepare import Orders, Ready, prepare, recognise
 from coterie.study.run import check_budget
 from coterie.study.session import meeting_of, same_participants
@@ -20,8 +21,6 @@ from coterie.study.voice import Voice
 from coterie.study.withdrawals import Withdrawn, check_not_withdrawn
 from coterie.transport.hello import HANDSHAKE, NotYet
 from coterie.transport.relayed import UNKNOWN, ask_relay, bring_study
-from coterie.transport.visits import probe
-from coterie.typed import from_msgpack
 
 __all__ = ["Finding", "preflight"]
 
@@ -179,22 +178,19 @@ def _ask(orders: Orders, ready: Ready, other: int) -> Finding:
     began = time.time()
     try:
         with same_participants():
-            raw = probe(ready.world, ready.rank, other, ready.credentials, peer, 5.0, orders.patience)
-        card = from_msgpack(raw, Card)
-        compare_cards(ready.study, card, name)
+            card = ask_card(ready, other, 5.0, orders.patience)
         signed = _keep_papers(orders, ready, card, name)
     except PeerUnreachable as error:
-        unseen = "connection, certificate, version and study could not be checked"
+        unseen = "connection, certificate, software and study could not be checked"
         way = "" if peer.way is None else f": {error}"
         return Finding(name, None, f"is not up yet ({unseen}){way}", error)
-    except (ValueError, RecursionError):  # not msgpack, not a card, not UTF-8
-        return Finding(name, False, "cannot be understood", StudyError(f"{name} cannot be understood"))
     except CoterieError as error:
         return Finding(name, False, str(error), error)
     took = time.time() - began
     skew = card.clock - began
     clock = "" if abs(skew) < SKEW + took else f"; its clock is {skew:+.0f} s off, which makes logs hard to compare"
     way = f", reached {peer.way or 'directly'}"
+    same = "software" if card.digest == software_digest() else "version (its files differ, which the study allows)"
     return Finding(
-        name, True, f"is up, with the pinned certificate, the same version and the same study{way}{signed}{clock}"
+        name, True, f"is up, with the pinned certificate, the same {same} and the same study{way}{signed}{clock}"
     )

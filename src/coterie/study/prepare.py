@@ -6,8 +6,10 @@ import hashlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,14 +25,15 @@ from coterie.study.identity import Identity, load_key
 from coterie.study.lifetimes import check_lifetimes, find_endings
 from coterie.study.policy import Policy, check_policy, check_rows, load_policy
 from coterie.study.protected import Passphrase
+from coterie.study.renewals import keep_links, newest_identity
 from coterie.study.signatures import find_missing
 from coterie.study.study_file import load_study
 from coterie.study.voice import Voice
 from coterie.study.withdrawals import check_not_withdrawn
 from coterie.transport import World
-from coterie.transport.certificates import Credentials
+from coterie.transport.certificates import Credentials, fingerprint
 from coterie.transport.door import Comers
-from coterie.transport.hello import Peer
+from coterie.transport.hello import Peer, Way
 from coterie.transport.proxies import DIRECT, Proxies, find_proxies
 from coterie.transport.relayed import ByRelay, RelayAt, ThroughProxy
 
@@ -52,7 +55,7 @@ class Orders:
     start; `csv`: how a CSV file is written; `passphrase`: what opens the key; `proxy`: the URL of an HTTP proxy, in
     place of the environment's; `door`: where connections come from, if not from a socket of its own; `ledger`: the
     folder for the ledger of runs, if not the key's; `most_rows`: the most rows that all parties together may bring
-    here."""
+    here; `own_process`: this process does nothing else."""
 
     study: Path
     key: Path
@@ -75,6 +78,7 @@ class Orders:
     door: Callable[[], Comers] | None = None
     ledger: Path | None = None
     most_rows: int | None = None
+    own_process: bool = False
 
     @property
     def audit_path(self) -> Path:
@@ -93,7 +97,8 @@ class Orders:
 
 @dataclass(frozen=True, repr=False)
 class Known:
-    """A participant of a study that it has signed. `missing`: whose signatures are not here yet."""
+    """A participant of a study that it has signed. `missing`: whose signatures are not here yet; `path`: of the
+    study, beside which stands what is known of renewed keys."""
 
     study: Study
     hash: str
@@ -101,10 +106,16 @@ class Known:
     credentials: Credentials
     missing: tuple[str, ...]
     proxies: Proxies = field(default=DIRECT, kw_only=True)
+    path: Path | None = field(default=None, kw_only=True)
 
     @property
     def me(self) -> Identity:
         return self.study.at_rank(self.rank)
+
+    @property
+    def renewals(self) -> bool:
+        """Does the study accept renewed keys?"""
+        return self.study.participants.renewals
 
     @property
     def others(self) -> list[Identity]:
@@ -124,9 +135,21 @@ class Known:
     def _peer(self, one: Identity) -> Peer:
         """How a participant is dialled: directly, through a proxy, by way of a relay."""
         relay, proxy = self.relay_of(one), self.proxies.towards(one.host, one.port)
+        way: Way | None = None if proxy is None else ThroughProxy(proxy)
         if relay is not None:
-            return Peer(one.host, one.port, one.certificate, ByRelay(relay, self.credentials, self.hash))
-        return Peer(one.host, one.port, one.certificate, None if proxy is None else ThroughProxy(proxy))
+            way = ByRelay(relay, self.credentials, self.hash)
+        path, newest = self.path, self.newest(one)
+        keep = None
+        if path is not None and self.renewals:
+            keep = partial(keep_links, path, self.study, newest)
+        return Peer(one.host, one.port, newest.certificate, way, one.fingerprint, keep)
+
+    def newest(self, one: Identity) -> Identity:
+        """A participant with the newest certificate that is known of it; this one, with its own."""
+        if one.name == self.me.name:
+            shown = self.credentials.certificate
+            return msgspec.structs.replace(one, fingerprint=fingerprint(shown), certificate=shown)
+        return one if self.path is None else newest_identity(self.path, self.study, one)
 
     def relay_of(self, one: Identity) -> RelayAt | None:
         """The relay by way of which a participant is reached, if there is one."""
@@ -144,10 +167,14 @@ class Known:
         """Does it hold shares and compute?"""
         return self.rank in self.world.servers
 
+    def check_lifetimes(self) -> None:
+        """Refuse certificates that have ended, or not begun."""
+        check_lifetimes([self.newest(one) for one in self.study.everybody], self.me.name)
+
     @property
     def endings(self) -> list[str]:
         """Which certificates end soon."""
-        return find_endings(self.study.everybody, self.me.name)
+        return find_endings([self.newest(one) for one in self.study.everybody], self.me.name)
 
     @property
     def deals(self) -> bool:
@@ -173,12 +200,12 @@ def recognise(orders: Orders) -> Known:
     known."""
     key = load_key(orders.key, orders.passphrase)
     study = load_study(orders.study)
-    rank = study.rank_of(key)
+    rank, credentials = study.enter_with(key)
     me = study.at_rank(rank)
     missing = tuple(find_missing(orders.study, study, me.name))
-    check_lifetimes(study.everybody, me.name)
-    credentials = Credentials(me.certificate, key)
-    known = Known(study, study_hash(study), rank, credentials, missing, proxies=find_proxies(orders.proxy))
+    proxies = find_proxies(orders.proxy)
+    known = Known(study, study_hash(study), rank, credentials, missing, proxies=proxies, path=orders.study)
+    known.check_lifetimes()
     about = {"study": study.study.name, "study_hash": known.hash, "participant": known.me.name}
     tell(log, logging.INFO, "recognised", f"{known.me.name} takes part in {study.study.name}", **about)
     return known
@@ -193,9 +220,8 @@ def prepare(orders: Orders, known: Known | None = None) -> Ready:
     check_policy(policy, study, known.me.name, called)
     rows, order = read_data(orders, study, rank)
     check_rows(policy, 0 if rows is None else len(rows.values), called)
-    return Ready(
-        study, known.hash, rank, known.credentials, known.missing, policy, called, rows, order, proxies=known.proxies
-    )
+    held = {name: getattr(known, name) for name in ("credentials", "missing", "proxies", "path")}
+    return Ready(study, known.hash, rank, policy=policy, policy_called=called, rows=rows, order=order, **held)
 
 
 def read_data(orders: Orders, study: Study, rank: int) -> tuple[Rows | None, NDArray[np.intp] | None]:

@@ -21,9 +21,9 @@ from coterie.data.sinks import write_labels
 from coterie.errors import InputError, ProtocolError
 from coterie.events import tell
 from coterie.report.centers import centers_as_csv
-from coterie.report.facts import Facts, Participant, describe_role, facts_of, versions
+from coterie.report.facts import Facts, Participant, describe_choices, describe_role, facts_of, versions
 from coterie.runtime.job import Kept
-from coterie.study.agreement import Study
+from coterie.software import software_digest
 from coterie.study.drafts import is_empty, remove_left_over, try_place
 from coterie.study.files import write_file
 from coterie.study.handshake import Agreed
@@ -149,6 +149,7 @@ def write_manifest(folder: Path, ready: Ready, purpose: str, run: str, audit: st
         "party": ready.me.name,
         "written": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "versions": versions(),
+        "digest": software_digest(),
         "audit": audit,
         "files": files,
     }
@@ -175,7 +176,7 @@ def _facts(ready: Ready, agreed: Agreed, outcome: Outcome, spent: Spent) -> Fact
             "scale": study.clustering.scale,
             **({} if study.clustering.partition == "horizontal" else {"matching": study.data.matching}),
             **({"row_weights": study.data.row_weights.column} if study.data.row_weights.column else {}),
-            **_tried(study),
+            **describe_choices(study.clustering.choices, study.clustering.choose, study.disclosures.measures),
         },
         [(feature.low, feature.high) for feature in study.features],
         None if at_home is None else {one.name: spread for one, spread in deviations if not one.distance},
@@ -189,15 +190,6 @@ def _facts(ready: Ready, agreed: Agreed, outcome: Outcome, spent: Spent) -> Fact
         waited=spent.waited,
         memory=spent.memory,
         versions=versions(),
-        hashes={"study": ready.hash, "run": agreed.run},
+        hashes={"study": ready.hash, "run": agreed.run, "software": software_digest()},
         own_table=[] if ready.rows is None else ready.rows.handled.describe(),
     )
-
-
-def _tried(study: Study) -> dict[str, str]:
-    """The numbers of clusters that one was chosen from, and how."""
-    todo = study.clustering
-    if len(todo.choices) == 1:
-        return {}
-    measures = study.disclosures.measures
-    return {"chosen": ", ".join(map(str, todo.choices)), "choose": todo.choose, "measures": measures}

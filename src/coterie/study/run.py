@@ -63,7 +63,7 @@ def fit_in_study(orders: Orders, voice: Voice | None = None) -> Fitted:
     check_out(orders.out, known.hash, "fit")
     with declining(orders, known, voice):
         ready = prepare(orders, known)
-    voice.note(f"the policy is {ready.policy_called}")
+    voice.note(f"policy: {ready.policy_called}")
     tell_handled(ready, voice)
     checkpoints = Checkpoints(orders.state_path(ready.hash), purpose_of(ready))
     check_state(checkpoints.folder)
@@ -116,9 +116,8 @@ def _fit(me: Party, ready: Ready, agreed: Agreed, watch: Watch, point: Point | N
     family = FAMILIES[agreed.task.protocol](me, agreed.task.problem)
     row_weights = ready.members if ready.rows is None else ready.rows.weights
     outcome = fit(family, agreed.task, own_block(ready, agreed, family), watch, point, row_weights=row_weights)
-    step = ready.study.data.row_weights.step  # 1, where all rows count alike
-    outcome.inertia = None if outcome.inertia is None else outcome.inertia * step
-    outcome.scatter = None if outcome.scatter is None else outcome.scatter * step
+    if outcome.inertia is not None:
+        outcome.inertia *= ready.study.data.row_weights.step  # 1, where all rows count alike
     outcome.traffic = me.channel.traffic()
     family = family.of(agreed.task.chosen(outcome).problem)
     kept: Kept = {}
@@ -138,7 +137,7 @@ def own_greeting(ready: Ready, checkpoints: Checkpoints, restart: bool) -> Greet
         ready.policy.least_cluster_size,
         contribution=ready.policy.contribution,
         coalition=ready.policy.coalition,
-        commitment=commitment(ready.credentials.key, ready.hash, ready.rows),
+        commitment=commitment(ready.credentials.lasting or ready.credentials.key, ready.hash, ready.rows),
         restart=restart,
         epoch=checkpoints.newest_epoch(),
         marks=checkpoints.marks(),

@@ -17,6 +17,8 @@ def seat_everybody(
     helper: Identity | None,
     servers: Sequence[str | Identity],
     reconnect: int = RECONNECT,
+    renewals: bool = False,
+    software: str = "same",
 ) -> Participants:
     """The participants of a study. A server is a party's name, or the identity of a party or of one who owns no
     data."""
@@ -29,7 +31,15 @@ def seat_everybody(
         )
     names = [one if isinstance(one, str) else one.name for one in servers]
     server = named[0] if named else None
-    return Participants(helper=helper, server=server, parties=list(parties), servers=names, reconnect=reconnect)
+    return Participants(
+        helper=helper,
+        server=server,
+        parties=list(parties),
+        servers=names,
+        reconnect=reconnect,
+        renewals=renewals,
+        software=software,  # type: ignore[arg-type]  # checked with all else that a study says
+    )
 
 
 def find_misfit(protocol: str, who: Participants) -> str:

@@ -16,10 +16,12 @@ from coterie import __version__
 from coterie.errors import InputError, StudyError, WrongSession
 from coterie.events import tell
 from coterie.matching import MATCHING, PLACING, count_slots
+from coterie.protocols import FAMILIES, load_family
 from coterie.randomness import SystemEntropy
 from coterie.runtime.memory import hold_on
 from coterie.runtime.threads import role_at
 from coterie.sharing import Disclosure, Party
+from coterie.software import software_digest
 from coterie.study.audit import Audit, Head, check_head
 from coterie.study.budget import Budget
 from coterie.study.checkpoint import Checkpoints
@@ -42,6 +44,7 @@ from coterie.transport import Channel
 from coterie.transport.door import Comers, Listener
 from coterie.transport.meeting import MOST_LANES, Meeting
 from coterie.transport.relayed_listener import RelayedListener
+from coterie.transport.wording import say_why
 
 __all__ = [
     "Attendance",
@@ -113,6 +116,7 @@ def attend(
         with declining(orders, ready, voice):
             budget.check_own(own)
         own = msgspec.structs.replace(own, head=audit.head)
+        load_family(FAMILIES[ready.study.clustering.protocol], alone=orders.own_process)
         meeting = meeting_of(orders, ready, purpose=own.purpose, silence=attempt.wait, audit=audit)
         with hold_on(), raising_signals(), naming_relays(ready), meeting as met, hidden():
             spent = Spent()
@@ -223,7 +227,7 @@ def log_agreed(audit: Audit, ready: Ready, agreed: Greeted, rows: int, least: in
         "agreed",
         run=agreed.run,
         session=agreed.world.session.hex(),
-        heads={one.name: check_head(agreed.greetings[one.name].head, one) for one in ready.others},
+        heads={one.name: check_head(agreed.greetings[one.name].head, one, ready.renewals) for one in ready.others},
         epoch=agreed.epoch,
         resumed_after=None if agreed.mark is None else agreed.mark.iteration,
         replayed=agreed.replayed,
@@ -312,7 +316,7 @@ def _listen(orders: Orders, ready: Ready) -> Comers:
         return Listener(host, port)
     except OSError as error:
         raise InputError(
-            f"{ready.me.name} cannot listen on {host}:{port} ({error.strerror}). Is another run using the port? Behind "
+            f"{ready.me.name} cannot listen on {host}:{port}: {say_why(error)}. Is another run using the port? Behind "
             "a forwarded address, say where to listen with --listen HOST:PORT"
         ) from None
 
@@ -332,7 +336,8 @@ def everybody_is_done(talk: Channel, ready: Ready, audit: Audit) -> None:
     heads = {}
     for other in talk.world.peers(talk.rank):
         one = ready.study.at_rank(other)
-        heads[one.name] = check_head(read_letter(talk.collect(other), Finished, one.name, "last letter").head, one)
+        last = read_letter(talk.collect(other), Finished, one.name, "last letter")
+        heads[one.name] = check_head(last.head, one, ready.renewals)
     audit.record("ready", heads=heads)
 
 
@@ -342,6 +347,7 @@ def about(ready: Ready) -> dict[str, Any]:
         "study_hash": ready.hash,
         "party": ready.me.name,
         "version": __version__,
+        "digest": software_digest(),
     }
 
 

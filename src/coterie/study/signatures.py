@@ -13,8 +13,11 @@ from coterie.errors import StudyError
 from coterie.study.agreement import Section, Study, section_hashes, study_hash
 from coterie.study.files import canonical, decode_toml, read_text, write_file
 from coterie.study.identity import Identity, sign, signed_by
+from coterie.study.links import Links
+from coterie.study.renewals import signer_of
 from coterie.study.study_file import load_study
 from coterie.study.withdrawals import check_not_withdrawn
+from coterie.transport.certificates import fingerprint
 from coterie.transport.relay_messages import Bring
 
 __all__ = [
@@ -30,14 +33,16 @@ __all__ = [
 ]
 
 
-class Signature(Section, frozen=True):
-    """A participant's detached signature, with the hash of each section that it signed."""
+class Signature(Section, frozen=True, omit_defaults=True):
+    """A participant's detached signature, with the hash of each section that it signed. `links`: what vouches for the
+    key, if it was renewed."""
 
     name: str
     fingerprint: str
     signed: str
     sections: dict[str, str]
     signature: str
+    links: Links = ()
 
     def message(self) -> bytes:
         return b"coterie study signature\n" + canonical([self.name, self.fingerprint, self.signed, self.sections])
@@ -51,10 +56,11 @@ def signature_path(path: Path, name: str) -> Path:
 def sign_study(path: Path, key: str) -> Path:
     study = load_study(path)
     check_not_withdrawn(path, study)
-    one = study.at_rank(study.rank_of(key))
+    rank, mine = study.enter_with(key)
+    one = study.at_rank(rank)
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    draft = Signature(one.name, one.fingerprint, now, section_hashes(study), "")
-    signed = msgspec.structs.replace(draft, signature=base64.b64encode(sign(key, draft.message())).decode())
+    draft = Signature(one.name, fingerprint(mine.certificate), now, section_hashes(study), "", mine.links)
+    signed = msgspec.structs.replace(draft, signature=base64.b64encode(sign(mine.key, draft.message())).decode())
     target = signature_path(path, one.name)
     head = f"# {one.name}'s signature of {path.name}: fetched by the others when they meet.\n"
     write_file(target, (head + tomli_w.dumps(msgspec.to_builtins(signed))).encode())
@@ -121,13 +127,14 @@ def _verify(path: Path, file: Path, study: Study, one: Identity) -> Signature:
 def check_signature(file: str, signature: Signature, study: Study, one: Identity, path: str = "the study") -> None:
     """Refuse what is not this participant's signature of the study as it is. `file`: where it comes from."""
     now, signed = section_hashes(study), signature.sections
-    if signature.name != one.name or signature.fingerprint != one.fingerprint:
+    certificate = signer_of(one, signature.fingerprint, signature.links, study.participants.renewals)
+    if signature.name != one.name or certificate is None:
         raise StudyError(f"{file} is not signed with the certificate of {one.name} that the study pins")
     try:
         raw = base64.b64decode(signature.signature, validate=True)
     except ValueError:
         raw = b""
-    if not signed_by(one.certificate, raw, signature.message()):
+    if not signed_by(certificate, raw, signature.message()):
         raise StudyError(f"{file}: the signature is not valid; {one.name} must sign again")
     changed = [name for name in {**now, **signed} if signed.get(name) != now.get(name)]
     if changed:

@@ -12,6 +12,7 @@ import tomli_w
 from coterie import __version__
 from coterie.columns import find_fault
 from coterie.errors import InputError, StudyError
+from coterie.faults import describe_fault
 from coterie.study.agreement import MOST_ROWS, RECONNECT, Study, sections_of
 from coterie.study.declared import Declared
 from coterie.study.files import decode_toml, read_text, write_file
@@ -20,11 +21,13 @@ from coterie.study.seating import seat_everybody
 from coterie.study.statement import state_disclosures
 from coterie.study.survey_terms import SAID_OF_SURVEYS
 from coterie.study.validity import check_study
-from coterie.study.wording import describe_fault, in_options, name_option
+from coterie.study.wording import in_options, name_option
 from coterie.typed import convert
 
-__all__ = ["create_study", "load_study", "write_study"]
+__all__ = ["NO_STUDIES", "create_study", "load_study", "write_study"]
 
+#: How names of files end that stand beside a study and are none.
+NO_STUDIES = (".sig.toml", ".withdrawn.toml", ".renewed.toml", ".identity.toml", "policy.toml")
 #: How many iterations there are where rows are matched in private, and nobody may learn when the centres rest.
 PRIVATE_ITERATIONS = 20
 #: Options that stand in [disclosures].
@@ -59,13 +62,16 @@ def create_study(
     incomplete: str = "refuse",
     row_weights: Mapping[str, tuple[float, float]] | None = None,
     reconnect: int = RECONNECT,
+    renewals: bool = False,
+    software: str = "same",
     **options: object,
 ) -> Study:
     """A checked study. Whether a helper or servers are needed follows from the protocol; a server is a party's name, or
     the identity of one who owns no data. `holds`: column name to party name, if vertical; to the names of all who hold
     cells of it, if mixed. `bounds` to `missing` are what is declared of columns, by name (docs/columns.md); one with
     categories is of that kind. `row_weights`: the column that says what rows count for, with its step and the largest
-    weight; `holds` names who holds it, if vertical. `reconnect`: seconds to meet again after a break. `options`: the
+    weight; `holds` names who holds it, if vertical. `reconnect`: seconds to meet again after a break; `renewals`: may
+    keys be renewed; `software`: whether all must run the "same" files, or the same "version" will do. `options`: the
     other fields of [clustering] and [disclosures]. `survey`: the other fields of [survey], in the place of
     `clusters`."""
     if partition == "mixed" and matching == "equal":
@@ -120,7 +126,9 @@ def create_study(
                     "row_weights": weighing,
                 },
                 "disclosures": shown,
-                "participants": msgspec.to_builtins(seat_everybody(parties, helper, servers, reconnect)),
+                "participants": msgspec.to_builtins(
+                    seat_everybody(parties, helper, servers, reconnect=reconnect, renewals=renewals, software=software)
+                ),
             },
             Study,
         )

@@ -51,7 +51,7 @@ def run_survey(orders: Orders, voice: Voice | None = None) -> Path:
     check_out(orders.out, known.hash, "survey")
     with declining(orders, known, voice):
         ready = prepare(orders, known)
-    voice.note(f"the policy is {ready.policy_called}")
+    voice.note(f"policy: {ready.policy_called}")
     with attend(orders, ready, voice, _greet(ready), lambda: "it begins anew") as here:
         with here.spent.time("agreeing on the survey"):
             task = make_survey_task(ready.study, here.greeted.greetings)
@@ -59,6 +59,7 @@ def run_survey(orders: Orders, voice: Voice | None = None) -> Path:
         log_agreed(here.audit, ready, here.greeted, int(task.column_rows.max()), task.least)
         with here.role() as me:
             surveyed = _survey(me, ready, task)
+            here.spent.waited = me.channel.idling.waited
         surveyed.disclosures = here.audit.openings(here.greeted.run)
         here.spent.memory = peak_bytes()
         voice.phase("writing results")
@@ -75,7 +76,7 @@ def _greet(ready: Ready) -> Greeting:
         ready.policy.least_cluster_size,
         contribution=ready.policy.contribution,
         coalition=ready.policy.coalition,
-        commitment=commitment(ready.credentials.key, ready.hash, ready.rows),
+        commitment=commitment(ready.credentials.lasting or ready.credentials.key, ready.hash, ready.rows),
     )
 
 
@@ -122,7 +123,7 @@ def _write_results(out: Path, here: Attendance, task: SurveyTask, surveyed: Surv
     ready, audit, run = here.ready, here.audit, here.greeted.run
     with folder_for(out, replace=False) as folder:
         if ready.rows is not None:
-            _write_found(folder, ready, task, surveyed, run)
+            _write_found(folder, here, task, surveyed)
         log = b"".join(msgspec.json.encode(entry) + b"\n" for entry in surveyed.disclosures)
         write_file(folder / "disclosures.jsonl", log)
         costs = {"traffic": surveyed.traffic, "seconds": here.spent.seconds, "peak_memory_bytes": here.spent.memory}
@@ -137,16 +138,17 @@ def _write_results(out: Path, here: Attendance, task: SurveyTask, surveyed: Surv
         everybody_is_done(here.talk, ready, audit)
 
 
-def _write_found(folder: Path, ready: Ready, task: SurveyTask, surveyed: Surveyed, run: str) -> None:
-    from coterie.report.survey import SurveyFacts, suggest_command, write_survey_page
+def _write_found(folder: Path, here: Attendance, task: SurveyTask, surveyed: Surveyed) -> None:
+    from coterie.report.survey import SurveyFacts, Took, suggest_command, write_survey_page
     from coterie.report.survey_words import survey_promises
 
+    ready, spent = here.ready, here.spent
     study, roles = ready.study, ready.study.roles
     found = describe_columns(task, surveyed)
     facts = SurveyFacts(
         study.study.name,
         ready.hash,
-        run,
+        here.greeted.run,
         ready.me.name,
         datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         dict(zip(roles.owners, task.rows, strict=True)),
@@ -158,4 +160,5 @@ def _write_found(folder: Path, ready: Ready, task: SurveyTask, surveyed: Surveye
     write_file(folder / "survey.json", msgspec.json.format(msgspec.json.encode(facts), indent=1))
     survey = require_survey(study, "STUDY")
     promised = survey_promises(terms_of_survey(task), roles, task.protocol, task.cells, survey.quantiles)
-    write_survey_page(folder / "survey.html", facts, surveyed.disclosures, roles, promised)
+    took = Took(spent.seconds, spent.waited, surveyed.traffic, spent.memory)
+    write_survey_page(folder / "survey.html", facts, surveyed.disclosures, roles, promised, took)

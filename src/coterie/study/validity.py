@@ -151,7 +151,7 @@ def _check_at_home(column: StudyColumn, study: Study, must: Must) -> None:
 
 def _check_participants(study: Study, must: Must, where: str) -> None:
     people, parties = study.everybody, study.participants.parties
-    must(len(parties) >= 2, "[participants] at least two parties are needed")
+    must(len(parties) >= 2, "[participants] parties: at least two are needed")
     must(len(parties) <= 255, "[participants] at most 255 parties can take part")
     for one in people:
         check_identity(one, f"{where}: [participants]")
@@ -198,7 +198,7 @@ def _check_partition(study: Study, must: Must) -> None:
         for name in owners:
             must(any(c.holder == name for c in data.columns), f"[data] party {name} holds no column")
     else:
-        must(not any(c.holder for c in data.columns), "[data] only in a vertical study columns have holders")
+        must(not any(c.holder for c in data.columns), "[data] holder: only in a vertical study columns have one")
         must(study.disclosures.labels == "private", "[disclosures] revealed labels need a vertical study")
 
 

@@ -19,6 +19,9 @@ from coterie.errors import InputError, StudyError
 from coterie.study.agreement import Section, Study, study_hash
 from coterie.study.files import canonical, decode_toml, read_text, write_file
 from coterie.study.identity import sign, signed_by
+from coterie.study.links import Links
+from coterie.study.renewals import signer_of
+from coterie.transport.certificates import fingerprint
 
 __all__ = [
     "Withdrawal",
@@ -38,14 +41,16 @@ Date = Annotated[str, msgspec.Meta(pattern=r"^[0-9T:+-]{10,25}\Z")]
 Base64 = Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z+/=]{0,200}\Z")]
 
 
-class Withdrawal(Section, frozen=True):
-    """A participant takes its signature of the study with this hash back."""
+class Withdrawal(Section, frozen=True, omit_defaults=True):
+    """A participant takes its signature of the study with this hash back. `links`: what vouches for the key, if it was
+    renewed."""
 
     name: Name
     fingerprint: Hexadecimal
     withdrawn: Date
     study: Hexadecimal
     signature: Base64
+    links: Links = ()
 
     def message(self) -> bytes:
         return b"coterie study withdrawal\n" + canonical([self.name, self.fingerprint, self.withdrawn, self.study])
@@ -69,13 +74,14 @@ def withdrawal_path(path: Path, name: str) -> Path:
 
 def withdraw_study(path: Path, study: Study, key: str) -> Withdrawal:
     """Write this participant's withdrawal; one that is there already stays."""
-    one = study.at_rank(study.rank_of(key))
+    rank, mine = study.enter_with(key)
+    one = study.at_rank(rank)
     for known in known_withdrawals(path, study):
         if known.name == one.name:
             return known
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    draft = Withdrawal(one.name, one.fingerprint, now, study_hash(study), "")
-    made = msgspec.structs.replace(draft, signature=base64.b64encode(sign(key, draft.message())).decode())
+    draft = Withdrawal(one.name, fingerprint(mine.certificate), now, study_hash(study), "", mine.links)
+    made = msgspec.structs.replace(draft, signature=base64.b64encode(sign(mine.key, draft.message())).decode())
     _write(path, made)
     return made
 
@@ -87,11 +93,12 @@ def check_withdrawal(study: Study, withdrawal: Withdrawal, where: str) -> Withdr
         raw = base64.b64decode(withdrawal.signature, validate=True)
     except ValueError:
         raw = b""
+    renewals = study.participants.renewals
+    certificate = signer_of(found[0], withdrawal.fingerprint, withdrawal.links, renewals) if found else None
     fine = (
-        found
-        and withdrawal.fingerprint == found[0].fingerprint
+        certificate is not None
         and withdrawal.study == study_hash(study)
-        and signed_by(found[0].certificate, raw, withdrawal.message())
+        and signed_by(certificate, raw, withdrawal.message())
     )
     if not fine:
         raise StudyError(f"{where} is no withdrawal from this study that a participant has signed")

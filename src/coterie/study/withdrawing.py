@@ -11,7 +11,6 @@ from coterie.study.papers import pack_withdrawal
 from coterie.study.prepare import Known
 from coterie.study.study_file import load_study
 from coterie.study.withdrawals import Withdrawal, withdraw_study, withdrawal_path
-from coterie.transport.certificates import Credentials
 from coterie.transport.visits import decline
 
 __all__ = ["withdraw_and_tell"]
@@ -21,8 +20,7 @@ def withdraw_and_tell(path: Path, key: str) -> tuple[Withdrawal, Path]:
     """This participant's withdrawal, and the file that it stands in."""
     study = load_study(path)
     made = withdraw_study(path, study, key)
-    rank = study.rank_of(key)
-    me = Known(study, study_hash(study), rank, Credentials(study.at_rank(rank).certificate, key), ())
+    me = Known(study, study_hash(study), *study.enter_with(key), (), path=path)
     with contextlib.suppress(CoterieError, OSError):
         decline(me.world, me.rank, me.credentials, me.peers, proof=pack_withdrawal(made))
     return made, withdrawal_path(path, made.name)

@@ -1,6 +1,7 @@
 """The contract between a party and the wire: send and receive arrays.
 
     send(to, array, dealt=False)      never blocks on the receiver's progress (the helper's may)
+    gather(), flush()                 from now on small arrays may wait for others, to travel together; now they go
     receive(sender, dtype, shape)     the next array from that peer, which must be exactly this
     tell(to, value), hear(sender)     a public bit, as a control message of fixed size
     post(to, body), collect(sender)   a few public bytes, as a control message: while roles agree what to run
@@ -33,6 +34,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from coterie.errors import FrameError, PeerLost, TransportError, WrongLength, WrongSequence, WrongSession, WrongType
+from coterie.transport.wording import say_kind
 
 if TYPE_CHECKING:
     from coterie.ring import Array
@@ -56,17 +58,19 @@ __all__ = [
     "dtype_code",
     "encode_control",
     "letter",
+    "pack_header",
 ]
 
 MAGIC = b"cote"
 VERSION = 1
 CONTROL = 0
-CONTROL_LIMIT = 4096
+CONTROL_LIMIT = 1 << 15  # room for what vouches for a renewed key, twice (`study.links`)
 REASON_LIMIT = 400
 CLOCK_END = (1 << 32) - 1  # where clocks stay: a peer may have said any
 _CODES = {np.dtype(np.uint8): 1, np.dtype(np.uint64): 2, np.dtype(np.int64): 3}
 # magic, version, type, lane, sender, receiver, session, sequence, length, clock, clock with dealing
 _LAYOUT = struct.Struct("<4sBBHHH16sQQII")
+_START, _STAMP = struct.Struct("<4sBBHHH16sQQ"), struct.Struct("<II")
 HEADER_BYTES = _LAYOUT.size
 
 
@@ -125,6 +129,37 @@ class World:
         return [other for other in self.ranks if other != rank]
 
 
+def pack_header(
+    kind: int,
+    lane: int,
+    sender: int,
+    receiver: int,
+    session: bytes,
+    sequence: int,
+    length: int,
+    rounds: int,
+    dealing: int,
+) -> bytes:
+    """The bytes of a header, from its fields."""
+    return _LAYOUT.pack(
+        MAGIC, VERSION, kind, lane, sender, receiver, session, sequence, length,
+        0 if rounds < 0 else min(rounds + 1, CLOCK_END), min(dealing, CLOCK_END),
+    )  # fmt: skip
+
+
+def start_of_header(
+    kind: int, lane: int, sender: int, receiver: int, session: bytes, sequence: int, length: int
+) -> bytes:
+    """All of a header that its receiver knows before it comes."""
+    return _START.pack(MAGIC, VERSION, kind, lane, sender, receiver, session, sequence, length)
+
+
+def stamp_before(raw: memoryview[Any], at: int) -> Stamp:
+    """The stamp at the end of a header that ends there."""
+    rounds, dealing = _STAMP.unpack_from(raw, at - _STAMP.size)
+    return Stamp(rounds - 1, dealing)
+
+
 class Header(NamedTuple):
     """What stands before every frame's bytes."""
 
@@ -138,11 +173,7 @@ class Header(NamedTuple):
     stamp: Stamp
 
     def pack(self) -> bytes:
-        rounds, dealing = max(self.stamp.rounds, -1) + 1, self.stamp.with_dealing
-        return _LAYOUT.pack(
-            MAGIC, VERSION, self.kind, self.lane, self.sender, self.receiver, self.session, self.sequence,
-            self.length, min(rounds, CLOCK_END), min(dealing, CLOCK_END),
-        )  # fmt: skip
+        return pack_header(*self[:-1], *self.stamp)
 
     @classmethod
     def unpack(cls, raw: bytes | bytearray | memoryview, peer: str) -> Header:
@@ -244,7 +275,7 @@ def letter(body: bytes) -> Letter:
 
 def dtype_code(dtype: DTypeLike) -> int:
     """The wire's number for an element type."""
-    code = _CODES.get(np.dtype(dtype))
+    code = _CODES.get(dtype if isinstance(dtype, np.dtype) else np.dtype(dtype))
     if code is None:
         raise TypeError(f"arrays of {np.dtype(dtype)} do not travel")
     return code
@@ -270,22 +301,22 @@ def blamed(message: Abort, sender: int, rank: int, world: World, look: Look) -> 
     party can see as well. If the one it blames is there and well, the one to blame is who said so."""
     teller, tellers = sender, {sender}
     while True:
-        name, accused = world.names[teller], message.culprit
+        name, accused, why = world.names[teller], message.culprit, say_kind(message.reason)
         lost = PeerLost if message.reason == PeerLost.__name__ else PeerLost.stopped  # it lost somebody, or its will
         if accused == rank:
-            return lost(f"{name} stopped and blames this party: {message.reason}", name)
+            return lost(f"{name} stopped and blames this party: {why}", name)
         if accused == teller or accused not in world.peers(rank):
-            return lost(f"{name} stopped: {message.reason}", name)
+            return lost(f"{name} stopped: {why}", name)
         other = world.names[accused]
         try:
             said = look(accused)
         except TransportError:
-            return lost(f"{other} was lost: {name} reports {message.reason}", other)
+            return lost(f"{other} was lost: {name} reports {why}", other)
         if said is None:
-            return lost(f"{name} stopped and blames {other}, who is still connected here ({message.reason})", name)
+            return lost(f"{name} stopped and blames {other}, who is still connected here ({why})", name)
         tellers.add(accused)
         if said.culprit != accused and said.culprit in tellers:
-            return lost(f"{name} and {other} stopped and blame each other ({message.reason})", name)
+            return lost(f"{name} and {other} stopped and blame each other ({why})", name)
         message, teller = said, accused  # the accused has stopped, and says on whose account
 
 
@@ -306,6 +337,13 @@ class Channel(ABC):
 
     @abstractmethod
     def receive(self, sender: int, dtype: DTypeLike, shape: Sequence[int]) -> tuple[Array, Stamp]: ...
+
+    def gather(self) -> None:  # noqa: B027
+        """From now on, what is sent may be held back until there is more, or until this party waits for a peer."""
+
+    def flush(self) -> None:  # noqa: B027
+        """Let go of what is held back. Whoever waits for a peer does so anyway; call it where this party may go on for
+        long without waiting."""
 
     @abstractmethod
     def tell(self, to: int, value: bool) -> None: ...
@@ -341,4 +379,6 @@ class Channel(ABC):
 
 def as_bytes(array: Array) -> memoryview[Any]:
     """The raw bytes of an array, without a copy where it lies in one piece."""
+    if array.size and array.flags.c_contiguous:
+        return array.data.cast("B")
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data

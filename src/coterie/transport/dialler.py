@@ -85,7 +85,7 @@ class Dialler:
             mute = (mute or time.monotonic()) if problem.mute else None
             if time.monotonic() + pause > deadline or (mute and time.monotonic() > mute + self.silence):
                 why = register.strayed.get(other, problem)
-                raise PeerUnreachable(f"{name} cannot be reached {peer} ({why})", name)
+                raise PeerUnreachable(f"{name} cannot be reached {peer}: {why}", name)
             with register.changed:
                 register.changed.wait_for(lambda: register.error or register.stopped, pause)
             pause = min(2 * pause, 1.0)

@@ -26,16 +26,19 @@ from coterie.transport.hello import (
     ELSEWHERE,
     HANDSHAKE,
     PROBE,
+    Peer,
     begin_tls,
     check_hello,
     hello,
     read_exactly,
     read_hello,
+    recognise_peer,
     say,
 )
 from coterie.transport.register import Register
+from coterie.transport.wording import say_kind, say_why
 
-__all__ = ["Comers", "Door", "Listener"]
+__all__ = ["Comers", "Door", "Listener", "read_proof"]
 
 log = logging.getLogger(__name__)
 
@@ -95,16 +98,18 @@ class Door:
         register: Register,
         listener: Comers,
         context: ssl.SSLContext,
-        ranks: Mapping[str, int],
+        peers: Mapping[int, Peer],
         lanes: int,
         card: Callable[[], bytes],
         told: Callable[[int, bytes], Exception | None],
     ) -> None:
-        """`ranks`: of the peers, by fingerprint; `lanes`: the most that a peer may open, 0 if questions are answered
+        """`peers`: by rank; `lanes`: the most that a peer may open, 0 if questions are answered
         and no more; `card`: what to tell those who only ask; `told`: hears the proof of who declines, and says what to
         make of it."""
         self.register, self.world, self.rank = register, register.world, register.rank
-        self.listener, self.context, self.ranks = listener, context, ranks
+        self.listener, self.context = listener, context
+        self.known = {fingerprint(peer.certificate): peer for peer in peers.values()}
+        self.ranks = {fingerprint(peer.certificate): rank for rank, peer in peers.items()}
         self.lanes, self.card, self.told = lanes, card, told
         self.guests: dict[threading.Thread, socket.socket] = {}
         self._wake_read, self._wake_write = os.pipe()
@@ -195,13 +200,13 @@ class Door:
             sock = begin_tls(self.context, plain, server=True)
         except (OSError, ValueError) as error:
             known = isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError)
-            why = f"the TLS handshake failed ({type(error).__name__})"
+            why = f"the TLS handshake failed: {say_why(error)}"
             self._note_refused(where, why, level=logging.WARNING if known else logging.INFO)
             self._see_off()
             return
         sender = None
         try:
-            sender = self.ranks.get(fingerprint(sock.getpeercert(binary_form=True) or b""))
+            sender = self.ranks.get(recognise_peer(sock, self.known) or "")
             if sender is None:
                 self._note_refused(where, "its certificate is not one of the study's")
                 raise AuthenticationError("a stranger connected")
@@ -210,7 +215,7 @@ class Door:
             with contextlib.suppress(OSError):
                 say(sock, self.world, self.rank, sender or 0, Refusal(False, str(error)))
             sock.close()
-            self._note_refused(where, f"it cannot be understood ({type(error).__name__})", sender)
+            self._note_refused(where, f"it cannot be understood: {say_kind(type(error).__name__)}", sender)
             with self.register.changed:
                 if (sender, 0) not in self.register.taken:  # unless that peer is connected already
                     self.register.end(error)
@@ -259,25 +264,13 @@ class Door:
         """A peer will not take part: nobody need wait for it. If it is connected already, the run goes on."""
         sock.sendall(hello(self.world, DECLINE, self.rank, sender))
         name = self.world.names[sender]
-        proof = self._read_proof(sock, name)
+        proof = read_proof(sock, name)
         sock.close()
         why = self.told(sender, proof) if proof else None
         with self.register.changed:
             if self.lanes and (sender, 0) not in self.register.taken:
                 said = "its own data or policy does not allow this run"
                 self.register.end(why or PeerLost.stopped(f"{name} declined: {said}; ask there", name))
-
-    @staticmethod
-    def _read_proof(sock: ssl.SSLSocket, name: str) -> bytes:
-        """The letter that may follow a no."""
-        try:
-            header = read_hello(sock, name)
-            if header.kind != CONTROL or not 0 < header.length <= CONTROL_LIMIT:
-                return b""
-            message = decode_control(read_exactly(sock, header.length, name), name)
-        except (EOFError, OSError):
-            return b""
-        return message.body if isinstance(message, Letter) else b""
 
     def _take(self, sock: ssl.SSLSocket, sender: int, header: Header) -> None:
         """A peer opens a lane."""
@@ -296,6 +289,18 @@ class Door:
             log.debug("%s has let in %s, lane %d", self.world.names[self.rank], self.world.names[sender], header.lane)
             self._forget()
             register.changed.notify_all()
+
+
+def read_proof(sock: ssl.SSLSocket, name: str) -> bytes:
+    """The letter that may follow a no."""
+    try:
+        header = read_hello(sock, name)
+        if header.kind != CONTROL or not 0 < header.length <= CONTROL_LIMIT:
+            return b""
+        message = decode_control(read_exactly(sock, header.length, name), name)
+    except (EOFError, OSError):
+        return b""
+    return message.body if isinstance(message, Letter) else b""
 
 
 def _find_address(plain: socket.socket) -> str:

@@ -16,7 +16,7 @@ import secrets
 import socket
 import ssl
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Protocol
 
@@ -41,6 +41,7 @@ from coterie.transport.channel import (
     decode_control,
     encode_control,
 )
+from coterie.transport.wording import say_why
 
 __all__ = [
     "DECLINE",
@@ -60,8 +61,10 @@ __all__ = [
     "hello",
     "read_exactly",
     "read_hello",
+    "recognise_peer",
     "say",
     "server_name",
+    "shown_chain",
 ]
 
 #: The lanes of those who only ask who is there, and of those who say that they will not come.
@@ -85,12 +88,21 @@ class Way(Protocol):
 
 @dataclass(frozen=True)
 class Peer:
-    """Where a party listens and the certificate it must show; by way of a relay, host and port are the relay's."""
+    """Where a party listens and the certificate it must show; by way of a relay, host and port are the relay's.
+    `pinned`: the fingerprint under which a relay knows it, if that is another certificate's; `renewed`: is told the
+    links, the newest first, if it shows a newer certificate that this one vouches for, and says whether that is taken;
+    None: it never is."""
 
     host: str
     port: int
     certificate: str
     way: Way | None = None
+    pinned: str = ""
+    renewed: Callable[[list[str]], bool] | None = None
+
+    @property
+    def known_as(self) -> str:
+        return self.pinned or fingerprint(self.certificate)
 
     def __str__(self) -> str:
         """How it is dialled, for messages."""
@@ -100,8 +112,8 @@ class Peer:
 class NotYet(Exception):
     """A peer cannot be talked to now, and may be later. `mute`: its port takes connections, and nobody answers."""
 
-    def __init__(self, problem: object, mute: bool = False) -> None:
-        super().__init__(str(problem))
+    def __init__(self, problem: str, mute: bool = False) -> None:
+        super().__init__(problem)
         self.mute = mute
 
 
@@ -111,6 +123,7 @@ def context(server: bool, credentials: Credentials, trusted: Sequence[str]) -> s
     made.minimum_version = ssl.TLSVersion.TLSv1_3
     made.check_hostname = False  # who it is, is decided by the pinned fingerprint
     made.verify_mode = ssl.CERT_REQUIRED
+    made.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # a link may be trusted by itself
     made.load_verify_locations(cadata="\n".join(trusted))
     if server:
         made.num_tickets = 0  # the sender never reads, and an unread ticket would turn a close into a reset
@@ -118,7 +131,7 @@ def context(server: bool, credentials: Credentials, trusted: Sequence[str]) -> s
     key = load_pem_private_key(credentials.key.encode(), None)
     hidden = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(once))
     with _private_file() as (file, name):
-        file.write(hidden + credentials.certificate.encode())
+        file.write(hidden + "".join((credentials.certificate, *credentials.older)).encode())
         file.flush()
         made.load_cert_chain(name, password=once)
     return made
@@ -183,25 +196,51 @@ def dial(peer: Peer, name: str, own: ssl.SSLContext, patience: float, left: floa
         else:
             plain = socket.create_connection((peer.host, peer.port), timeout=min(patience, left))
     except (OSError, UnicodeError) as error:  # refused, or no answer; UnicodeError: what cannot be the name of a host
-        raise NotYet(error) from error
+        raise NotYet(say_why(error)) from error
     plain.settimeout(patience)
     try:
         return begin_tls(own, plain, asked=asked)
     except (ssl.SSLEOFError, ConnectionError) as error:
-        raise NotYet(error) from error
+        raise NotYet(say_why(error)) from error
     except (ssl.SSLError, ValueError) as error:
         if getattr(error, "reason", "") == "TLSV1_UNRECOGNIZED_NAME":  # anybody may say so: a reason to come again
             raise NotYet(UNSERVED) from error
-        raise AuthenticationError(f"{name} does not show the certificate that was agreed ({error})", name) from error
+        raise AuthenticationError(
+            f"{name} does not show the certificate that was agreed: {say_why(error)}", name
+        ) from error
     except OSError as error:
-        raise NotYet(error, mute=isinstance(error, TimeoutError)) from error
+        raise NotYet(say_why(error), mute=isinstance(error, TimeoutError)) from error
+
+
+def shown_chain(tls: ssl.SSLSocket | ssl.SSLObject) -> list[bytes]:
+    """The certificate that the other side has shown, then those that vouch for it, as TLS has checked them (DER)."""
+    if not tls.getpeercert(binary_form=True):
+        return []
+    if hasattr(tls, "get_verified_chain"):  # since Python 3.13
+        return list(tls.get_verified_chain())
+    found = tls._sslobj.get_verified_chain()  # type: ignore[union-attr]
+    return [ssl.PEM_cert_to_DER_cert(one.public_bytes()) for one in found]
+
+
+def recognise_peer(tls: ssl.SSLSocket | ssl.SSLObject, peers: Mapping[str, Peer]) -> str | None:
+    """Which of the peers, by fingerprint, has shown its certificate, or a newer one that it vouches for if that is
+    allowed; None, if it is a stranger."""
+    chain = shown_chain(tls)
+    for place, one in enumerate(chain):
+        peer = peers.get(fingerprint(one))
+        if peer is None:
+            continue
+        links = [ssl.DER_cert_to_PEM_cert(link) for link in chain[:place]]
+        taken = not links or (peer.renewed is not None and peer.renewed(links))
+        return fingerprint(one) if taken else None
+    return None
 
 
 def greet(sock: ssl.SSLSocket, world: World, lane: int, rank: int, other: int, peer: Peer) -> Refusal | None:
     """Say hello and hear the answer: a refusal for now, if it is one; a refusal for good is an error here."""
     name = world.names[other]
     try:
-        if fingerprint(sock.getpeercert(binary_form=True) or b"") != fingerprint(peer.certificate):
+        if recognise_peer(sock, {fingerprint(peer.certificate): peer}) is None:
             raise AuthenticationError(f"{name} shows a certificate that is not the pinned one", name)
         sock.sendall(hello(world, lane, rank, other))
         header = read_hello(sock, name)
@@ -220,7 +259,7 @@ def greet(sock: ssl.SSLSocket, world: World, lane: int, rank: int, other: int, p
     except (EOFError, ssl.SSLEOFError, ConnectionError):  # it stops, or others crowd its door: no reason to give up
         return Refusal(True, "it hung up")
     except OSError as error:  # a TLS alert
-        raise AuthenticationError(f"{name} refused this party's certificate ({error})", name) from error
+        raise AuthenticationError(f"{name} refused this party's certificate: {say_why(error)}", name) from error
     return None
 
 

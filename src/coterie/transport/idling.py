@@ -39,28 +39,30 @@ class Idling:
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """This thread, which is at work, waits."""
-        self._leave()
+        self.leave()
         try:
             yield
         finally:
-            self._enter()
+            self.enter()
 
     @contextmanager
     def working(self) -> Iterator[None]:
         """Another thread of the role is at work."""
-        self._enter()
+        self.enter()
         try:
             yield
         finally:
-            self._leave()
+            self.leave()
 
-    def _enter(self) -> None:
+    def enter(self) -> None:
+        """A thread is at work, or at work again."""
         with self._lock:
             if not self._working:
                 self._waited += time.perf_counter() - self._since
             self._working += 1
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
+        """A thread that was at work waits, or is done."""
         with self._lock:
             self._working -= 1
             if not self._working:

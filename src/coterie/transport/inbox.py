@@ -27,13 +27,18 @@ from coterie.transport.channel import (
     Stamp,
     World,
     decode_control,
+    stamp_before,
+    start_of_header,
     unasked,
 )
+from coterie.transport.wording import broken
 
 __all__ = ["PATIENT", "PROGRESS", "Inbox"]
 
 #: Bytes read at once where nobody wants them.
 CHUNK = 1 << 18
+#: Bytes that are read ahead, at most: a few TLS records.
+AHEAD = 1 << 15
 #: How many heartbeats are taken away at a time; others want to be looked at, too.
 HEARTBEATS = 100
 #: Seconds, at most, in which to look at what was left unread.
@@ -61,28 +66,40 @@ class Inbox:
         self.patience = patience
         self.progress = PROGRESS * patience if progress is None else progress
         self.due = 0
-        self.begun = bytearray()  # a header of which a part is there
+        #: What was read ahead lies from `at` to `end`.
+        self.ahead, self.at, self.end = memoryview(bytearray(AHEAD)), 0, 0
         self.seen: tuple[Header, Control | None] | None = None  # what `glance` has found
         self.last = time.monotonic()  # of a sign of life
         self.waits = False  # what the last heartbeat said
 
-    def next(self, kind: int, length: int) -> tuple[Header, Control | None]:
-        """The next frame that is no heartbeat: a control message, or the header of what was expected, with its bytes
+    def has(self, count: int) -> bool:
+        """Whether so many bytes were read ahead."""
+        return self.end - self.at >= count
+
+    def next(self, kind: int, length: int) -> tuple[Stamp, Control | None]:
+        """The next frame that is no heartbeat: a control message, or what was expected, with its stamp, and its bytes
         still to come."""
         began = time.monotonic()
         while True:
             found, self.seen = self.seen, None
             if found is not None and found[1] is not None:
-                return found
+                return found[0].stamp, found[1]
+            if found is None:
+                self._read_header()
+                right = start_of_header(kind, self.lane, self.sender, self.rank, self.session, self.due, length)
+                if self.ahead[self.at : self.at + len(right)] == right:  # as it is nearly always
+                    self.due += 1
+                    self.at += HEADER_BYTES
+                    return stamp_before(self.ahead, self.at), None
             header = found[0] if found is not None else self._header()
             expected = Header(kind, self.lane, self.sender, self.rank, self.session, self.due, length, Stamp())
             header.check(expected, self.peer)
             self.due += 1
             if header.kind != CONTROL:
-                return header, None
+                return header.stamp, None
             message = self._control(header)
             if not isinstance(message, Heartbeat):
-                return header, message
+                return header.stamp, message
             self.waits = message.waits
             self.check_progress(began)
 
@@ -96,18 +113,40 @@ class Inbox:
             )
 
     def fill(self, buffer: memoryview[Any]) -> None:
-        at, size = 0, len(buffer)
+        """The next bytes: from what was read ahead, then from the connection."""
+        size = len(buffer)
+        done = min(size, self.end - self.at)
+        buffer[:done] = self.ahead[self.at : self.at + done]
+        self.at += done
+        while done < size:
+            done += self._read(buffer[done:])
+
+    def _read(self, buffer: memoryview[Any]) -> int:
+        """Wait for some bytes; how many have come."""
         try:
-            while at < size:
-                count = self.sock.read(size - at, buffer[at:])  # recv_into with fewer layers: one call a TLS record
-                if not count:
-                    raise PeerLost(f"{self.peer} has closed its connection without a word", self.peer)
-                at += cast(int, count)
+            count = cast(int, self.sock.read(len(buffer), buffer))  # recv_into with fewer layers: one call a TLS record
         except TimeoutError as error:
             raise PeerLost(f"{self.peer} has been silent for {self.patience:g} seconds", self.peer) from error
         except (OSError, ValueError) as error:  # ValueError: this side has closed it
-            raise PeerLost(f"the connection from {self.peer} broke ({type(error).__name__})", self.peer) from error
+            raise PeerLost(broken(self.peer, error), self.peer) from error
+        if not count:
+            raise PeerLost(f"{self.peer} has closed its connection without a word", self.peer)
         self.last = time.monotonic()
+        return count
+
+    def _read_header(self) -> None:
+        """Read ahead until a header is there."""
+        while self.end - self.at < HEADER_BYTES:
+            count = self._read(self._room())  # which moves what is there
+            self.end += count
+
+    def _room(self) -> memoryview[Any]:
+        """Where to read ahead; what is there already goes to the front."""
+        if self.at:
+            left = self.end - self.at
+            self.ahead[:left] = self.ahead[self.at : self.end]
+            self.at, self.end = 0, left
+        return self.ahead[self.end :]
 
     def glance(self) -> Abort | None:
         """Look, without waiting, whether the peer is still there, while nothing of it is due yet.
@@ -119,17 +158,19 @@ class Inbox:
                 return None
             self.sock.setblocking(False)
             try:
-                while len(self.begun) < HEADER_BYTES:
-                    part = self.sock.recv(HEADER_BYTES - len(self.begun))
-                    if not part:
+                while self.end - self.at < HEADER_BYTES:
+                    room = self._room()
+                    count = cast(int, self.sock.read(len(room), room))
+                    if not count:
                         raise PeerLost(f"{self.peer} has closed its connection without a word", self.peer)
-                    self.begun += part
+                    self.end += count
+                    self.last = time.monotonic()
             except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 if time.monotonic() - self.last > self.patience:
                     raise PeerLost(f"{self.peer} has been silent for {self.patience:g} seconds", self.peer) from None
                 return None
             except (OSError, ValueError) as error:
-                raise PeerLost(f"the connection from {self.peer} broke ({type(error).__name__})", self.peer) from error
+                raise PeerLost(broken(self.peer, error), self.peer) from error
             finally:
                 with contextlib.suppress(OSError):
                     self.sock.settimeout(self.patience)
@@ -172,7 +213,7 @@ class Inbox:
         of the time, so that what was on its way does not count. Raises if it is gone or silent.
         """
         began = heard = time.monotonic()
-        raw, skip = bytearray(self.begun), 0
+        raw, skip = bytearray(self.ahead[self.at : self.end]), 0
         if self.seen is not None:
             skip = self.seen[0].length if self.seen[1] is None else 0
             if isinstance(self.seen[1], Goodbye):
@@ -191,7 +232,7 @@ class Inbox:
         except TimeoutError:
             pass
         except (OSError, ValueError) as error:
-            raise PeerLost(f"the connection from {self.peer} broke ({type(error).__name__})", self.peer) from error
+            raise PeerLost(broken(self.peer, error), self.peer) from error
         if heard - began < seconds / 4:
             raise PeerLost(f"{self.peer} is silent", self.peer)
         return None
@@ -227,9 +268,9 @@ class Inbox:
         return None
 
     def _header(self) -> Header:
-        raw = self.begun + bytearray(HEADER_BYTES - len(self.begun))
-        self.fill(memoryview(raw)[len(self.begun) :])
-        self.begun.clear()
+        self._read_header()
+        raw = self.ahead[self.at : self.at + HEADER_BYTES]
+        self.at += HEADER_BYTES
         return Header.unpack(raw, self.peer)
 
     def _control(self, header: Header) -> Control:

@@ -101,8 +101,11 @@ class Relay:
                         heapq.heappush(due, (at, next(order), flow))
                     self._watch(poll, by_source, by_target, fd)
                 if fd in by_target and event & select.POLLOUT:
-                    self._write(by_target[fd])
-                    self._watch(poll, by_source, by_target, fd)
+                    flow = by_target[fd]
+                    self._write(flow)
+                    for sock in (flow.source, flow.target):
+                        if sock.fileno() >= 0:
+                            self._watch(poll, by_source, by_target, sock.fileno())
             now = time.monotonic()
             while due and due[0][0] <= now:
                 _, _, flow = heapq.heappop(due)

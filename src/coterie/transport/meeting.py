@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from coterie.errors import PeerLost, PeerUnreachable
 from coterie.events import tell
-from coterie.transport.certificates import Credentials, fingerprint
+from coterie.transport.certificates import Credentials
 from coterie.transport.channel import Abort, World, trouble
 from coterie.transport.dialler import Dialler
 from coterie.transport.door import Comers, Door
@@ -21,6 +21,7 @@ from coterie.transport.hello import Peer, context, server_name
 from coterie.transport.inbox import Inbox
 from coterie.transport.register import Register
 from coterie.transport.tls import LOOK, TlsChannel, farewell, time_to_watch
+from coterie.transport.wording import say_kind
 
 __all__ = ["MOST_LANES", "Meeting", "connect_lanes"]
 
@@ -63,11 +64,11 @@ class Meeting:
         self.waits: set[int] = set()  # lanes on which this party waits for somebody
         self.register = Register(world, rank)
         certificates = [peers[r].certificate for r in world.peers(rank)]
-        ranks = {fingerprint(peers[r].certificate): r for r in world.peers(rank)}
         calling, answering = context(False, credentials, certificates), context(True, credentials, certificates)
         asked = server_name(world.session, purpose)
         self.dialler = Dialler(self.register, peers, calling, patience, self.silence, self.waits, asked)
-        self.door = Door(self.register, listener, answering, ranks, lanes, card, told)
+        others = {r: peers[r] for r in world.peers(rank)}
+        self.door = Door(self.register, listener, answering, others, lanes, card, told)
 
     def connect(
         self,
@@ -224,7 +225,7 @@ class Meeting:
 
     def _give_up(self, error: BaseException) -> None:
         """Tell those who are there, and close everything."""
-        log.info("%s leaves the meeting: %s", self.world.names[self.rank], type(error).__name__)
+        log.info("%s leaves the meeting: %s", self.world.names[self.rank], say_kind(type(error).__name__))
         register = self.register
         with register.changed:
             register.error = register.error or (

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
 
@@ -24,6 +24,7 @@ from numpy.typing import DTypeLike
 from coterie.errors import ProtocolError
 from coterie.transport.channel import HEADER_BYTES, Channel, Stamp
 from coterie.transport.idling import Idling, Lap
+from coterie.transport.turns import Turns
 
 if TYPE_CHECKING:
     from coterie.ring import Array
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["Metered", "Sent", "Tally", "Traffic", "latest", "metered", "no_wait"]
 
 
-#: The context of one who goes on working.
-BUSY = nullcontext()
 #: Frames of one size: from each of some ranks, to each of some others, the bytes of one.
 Sent = tuple[Sequence[int], Sequence[int], int]
 
@@ -95,10 +94,11 @@ class Metered(Channel):
     `laps`: how long each iteration of each start took here, in their order.
     """
 
-    def __init__(self, inner: Channel, idling: Idling | None = None) -> None:
-        """`idling`: of the role, where this is not its only channel."""
+    def __init__(self, inner: Channel, idling: Idling | None = None, turns: Turns | None = None) -> None:
+        """`idling`: of the role, where this is not its only channel. `turns`: of the thread, where this channel is for
+        one of several tasks."""
         self.inner = inner
-        self.idling = idling or Idling()
+        self.idling, self.turns = idling or Idling(), turns or Turns()
         self.laps: list[Lap] = []
         self._lap_began: Lap | None = None
         self.world, self.rank, self.lane = inner.world, inner.rank, inner.lane
@@ -108,6 +108,12 @@ class Metered(Channel):
         self.tallies: dict[str, Tally] = {}
         self._marks: list[Stamp] = []
         self._dealer_hears: frozenset[str] | None = None  # None: no protocol has begun
+
+    def beside(self) -> Metered:
+        """The same channel, for a task that takes turns with this one: it has a clock of its own."""
+        other = Metered(self.inner, self.idling, self.turns)
+        other._dealer_hears = self._dealer_hears
+        return other
 
     def begin_protocol(self, dealer_hears: frozenset[str]) -> None:
         """From here on a protocol runs: no letters, and to the dealer only the kinds given, "array" or "note".
@@ -120,6 +126,7 @@ class Metered(Channel):
         if self._dealer_hears not in (None, dealer_hears):
             raise ProtocolError("a protocol that declares something else has begun on this channel")
         self._dealer_hears = dealer_hears
+        self.gather()
 
     def _keep_to_protocol(self, kind: str, sender: int, receiver: int) -> None:
         """Arrays go everywhere but to the dealer; the dealer is sent what is declared, and notes by P1 alone."""
@@ -134,19 +141,38 @@ class Metered(Channel):
 
     def send(self, to: int, array: Array, stamp: Stamp = Stamp(), *, dealt: bool = False) -> None:  # noqa: ARG002, B008
         """`dealt`: a one-way message of the dealer that depends on nothing it has received."""
-        self._keep_to_protocol("array", self.rank, to)
-        rounds = -1 if dealt else self.clock.rounds + 1
-        with self.idling.waiting() if dealt else BUSY:  # who deals runs ahead, until others are behind with reading
-            self.inner.send(to, array, Stamp(rounds, self.clock.with_dealing + 1))
+        if to == self.world.dealer:
+            self._keep_to_protocol("array", self.rank, to)
+        clock = self.clock
+        if dealt:
+            self.idling.leave()  # who deals runs ahead, until others are behind with reading
+            try:
+                self.inner.send(to, array, Stamp(-1, clock[1] + 1))
+            finally:
+                self.idling.enter()
+        else:
+            self.inner.send(to, array, Stamp(clock[0] + 1, clock[1] + 1))
         self.messages += 1
         self.bytes_sent += HEADER_BYTES + array.nbytes
 
     def receive(self, sender: int, dtype: DTypeLike, shape: Sequence[int]) -> tuple[Array, Stamp]:
-        self._keep_to_protocol("array", sender, self.rank)
-        with self.idling.waiting():
+        if self.rank == self.world.dealer:
+            self._keep_to_protocol("array", sender, self.rank)
+        self.idling.leave()
+        try:
             array, stamp = self.inner.receive(sender, dtype, shape)
-        self.clock = Stamp(max(self.clock.rounds, stamp.rounds), max(self.clock.with_dealing, stamp.with_dealing))
+        finally:
+            self.idling.enter()
+        rounds, with_dealing = self.clock
+        if stamp[0] > rounds or stamp[1] > with_dealing:
+            self.clock = Stamp(max(rounds, stamp[0]), max(with_dealing, stamp[1]))
         return array, stamp
+
+    def gather(self) -> None:
+        self.inner.gather()
+
+    def flush(self) -> None:
+        self.inner.flush()
 
     def tell(self, to: int, value: bool) -> None:
         """Control messages are not counted: they are few, small and in nobody's way."""
@@ -155,6 +181,8 @@ class Metered(Channel):
 
     def hear(self, sender: int) -> bool:
         self._keep_to_protocol("note", sender, self.rank)
+        if self.rank == self.world.dealer:
+            self.turns.finish_all()
         with self.idling.waiting():
             return self.inner.hear(sender)
 
@@ -194,16 +222,28 @@ class Metered(Channel):
     @contextmanager
     def protocol(self, name: str) -> Iterator[None]:
         """Count what happens inside under this name."""
-        before, messages, sent = self.clock, self.messages, self.bytes_sent
+        before = self.counted
         try:
             yield
         finally:
-            tally = self.tallies.setdefault(name, Tally())
-            tally.calls += 1
-            tally.rounds += self.clock.rounds - before.rounds
-            tally.rounds_with_dealing += self.clock.with_dealing - before.with_dealing
-            tally.messages += self.messages - messages
-            tally.bytes_sent += self.bytes_sent - sent
+            self.count(name, before)
+
+    @property
+    def counted(self) -> tuple[Stamp, int, int]:
+        """What there is so far."""
+        return self.clock, self.messages, self.bytes_sent
+
+    def count(self, name: str, before: tuple[Stamp, int, int]) -> None:
+        """Count under this name what has happened since then."""
+        clock, messages, sent = before
+        tally = self.tallies.get(name)
+        if tally is None:
+            tally = self.tallies[name] = Tally()
+        tally.calls += 1
+        tally.rounds += self.clock.rounds - clock.rounds
+        tally.rounds_with_dealing += self.clock.with_dealing - clock.with_dealing
+        tally.messages += self.messages - messages
+        tally.bytes_sent += self.bytes_sent - sent
 
     def join(self, lane: Metered, ends: Iterable[Stamp]) -> None:
         """A lane is done with its blocks, which ended at these clocks: count here what it counted."""
@@ -259,8 +299,12 @@ def metered(
     def decorate(function: Callable[Concatenate[M, P], R]) -> Callable[Concatenate[M, P], R]:
         @wraps(function)
         def counted(me: M, *args: P.args, **kwargs: P.kwargs) -> R:
-            with me.channel.protocol(name):
+            channel = me.channel
+            before = channel.counted
+            try:
                 return function(me, *args, **kwargs)
+            finally:
+                channel.count(name, before)
 
         return counted  # type: ignore[return-value]  # `me` is positional here and there
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
 from coterie.errors import InputError, PeerUnreachable
+from coterie.transport.wording import Said, say_why
 
 __all__ = ["DIRECT", "Proxies", "Proxy", "find_proxies", "tunnel"]
 
@@ -125,7 +126,7 @@ def tunnel(proxy: Proxy, host: str, port: int, name: str, timeout: float) -> soc
     try:
         plain = socket.create_connection((proxy.host, proxy.port), timeout=timeout)
     except OSError as error:
-        raise OSError(f"the proxy {proxy} cannot be reached: {error.strerror or error}") from error
+        raise Said(f"the proxy {proxy} cannot be reached: {say_why(error)}") from error
     try:
         target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
@@ -146,14 +147,14 @@ def _answer(plain: socket.socket, proxy: Proxy, name: str, end: float) -> int:
     while b"\n\r\n" not in head and b"\n\n" not in head:
         left = end - time.monotonic()
         if left <= 0:
-            raise TimeoutError(f"the proxy {proxy} does not answer")
+            raise Said(f"the proxy {proxy} does not answer")
         plain.settimeout(left)
         try:
             seen = plain.recv(ANSWER, socket.MSG_PEEK)
         except TimeoutError:
-            raise TimeoutError(f"the proxy {proxy} does not answer") from None
+            raise Said(f"the proxy {proxy} does not answer") from None
         if not seen:
-            raise ConnectionError(f"the proxy {proxy} hung up")
+            raise Said(f"the proxy {proxy} hung up")
         ends = [at + len(mark) for mark in (b"\n\r\n", b"\n\n") if (at := (head + seen).find(mark)) >= 0]
         head += plain.recv((min(ends) - len(head)) if ends else len(seen))
         if not head.startswith(b"HTTP/1."[: len(head)]) or len(head) > ANSWER:
@@ -168,7 +169,7 @@ def _check(status: int, proxy: Proxy, target: str, name: str) -> None:
     if 200 <= status < 300:
         return
     if status in FOR_NOW:
-        raise OSError(f"the proxy {proxy} could not connect to {target} (it answered {status})")
+        raise Said(f"the proxy {proxy} could not connect to {target} (it answered {status})")
     why = f"does not let connections to {target} through (it answered {status})"
     if status == 407 and proxy.authorization:
         why = "refuses the name or the password that it was given (it answered 407)"

@@ -66,6 +66,12 @@ class Recording(Channel):
         self._keep_array("receive", sender, self.rank, array)
         return array, stamp
 
+    def gather(self) -> None:
+        self.inner.gather()
+
+    def flush(self) -> None:
+        self.inner.flush()
+
     def tell(self, to: int, value: bool) -> None:
         self._keep_note("tell", self.rank, to, value)
         self.inner.tell(to, value)

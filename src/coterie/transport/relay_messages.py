@@ -95,9 +95,11 @@ class Pong(Message, frozen=True):
 
 
 class Recorded(Message, frozen=True):
-    """These of the studies that were named are registered, and list the one who named them."""
+    """These of the studies that were named are registered, and list the one who named them. `taken`: those of them for
+    which another process of the same participant listens."""
 
     studies: Hashes
+    taken: Hashes = ()
 
 
 class Call(Message, frozen=True):

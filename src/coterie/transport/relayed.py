@@ -34,6 +34,7 @@ from coterie.transport.relay_messages import (
     read_length,
     unpack,
 )
+from coterie.transport.wording import say_why
 
 __all__ = ["REASONS", "UNKNOWN", "ByRelay", "RelayAt", "ThroughProxy", "ask_relay", "bring_study", "read_message"]
 
@@ -89,14 +90,14 @@ class RelayAt:
         own = _anonymous(self.certificate) if credentials is None else context(False, credentials, [self.certificate])
         known, asked = fingerprint(self.certificate), NOBODY
         if credentials is not None:
-            asked = label_of(known, fingerprint(credentials.certificate))
+            asked = label_of(known, credentials.known_as)
         try:
             if self.proxy is not None:
                 plain = tunnel(self.proxy, self.host, self.port, name or str(self), min(patience, left))
             else:
                 plain = socket.create_connection((self.host, self.port), timeout=min(patience, left))
         except (OSError, UnicodeError) as error:
-            raise NotYet(f"{self} cannot be reached: {error}") from error
+            raise NotYet(f"{self} cannot be reached: {say_why(error)}") from error
         plain.settimeout(patience)
         try:
             sock = begin_tls(own, plain, asked=asked)
@@ -106,7 +107,7 @@ class RelayAt:
             if getattr(error, "reason", None) == "TLSV1_UNRECOGNIZED_NAME":
                 raise Turned(self, "unknown") from error
             raise AuthenticationError(
-                f"{self} does not show the certificate that was agreed ({error})", name
+                f"{self} does not show the certificate that was agreed: {say_why(error)}", name
             ) from error
         except OSError as error:
             raise NotYet(f"{self} does not answer", mute=isinstance(error, TimeoutError)) from error
@@ -127,7 +128,7 @@ class RelayAt:
         except ssl.SSLError as error:  # an alert: it does not like this certificate
             raise Turned(self, "unknown") from error
         except OSError as error:
-            raise NotYet(f"{self}: {type(error).__name__}") from error
+            raise NotYet(f"{self}: {say_why(error)}") from error
         except ValueError as error:
             raise FrameError(f"{self} sent something that makes no sense", name) from error
 
@@ -159,7 +160,7 @@ class ByRelay:
         sock = self.relay.connect(self.credentials, patience, left, name)
         try:
             with self.relay.understood(name):
-                dial = Dial(self.study, fingerprint(peer.certificate), min(SHARE * patience, 60.0))
+                dial = Dial(self.study, peer.known_as, min(SHARE * patience, 60.0))
                 _hear_joined(self.relay, exchange(sock, dial))
                 return self.relay.leave_tls(sock, patience)
         except BaseException:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import select
 import socket
@@ -22,7 +23,7 @@ from coterie.errors import CoterieError, FrameError, InputError
 from coterie.transport.certificates import Credentials
 from coterie.transport.hello import HANDSHAKE, NotYet
 from coterie.transport.relay_messages import Answer, Bring, Call, Joined, Listen, Ping, Pong, Recorded, Refused, pack
-from coterie.transport.relayed import RelayAt, Turned, bring_study, exchange, read_message
+from coterie.transport.relayed import REASONS, RelayAt, Turned, bring_study, exchange, read_message
 
 __all__ = ["RelayedListener"]
 
@@ -37,7 +38,9 @@ SILENCE, FIRST_PAUSE, LAST_PAUSE = 60.0, 0.1, 5.0
 class RelayedListener:
     """The same to a door as `Listener`: `fileno` can be read when somebody has come, whom `accept` returns.
 
-    `trouble`: why nobody can come at the moment, in words, if that is so; `error`: why nobody ever will.
+    `trouble`: why nobody can come at the moment, in words, if that is so; `error`: why nobody ever will. `registered`:
+    whether the relay knows of this listener; `unheard`: the studies in which nobody can come nevertheless, and why. One
+    of them does not keep the others from being heard.
     """
 
     def __init__(
@@ -53,6 +56,7 @@ class RelayedListener:
         self.relay, self.host, self.port = relay, relay.host, relay.port
         self.credentials, self.patience, self.bring = credentials, min(patience, HANDSHAKE), bring
         self.trouble, self.error = "", None
+        self.registered, self.unheard = False, {}
         self._studies = tuple(studies)
         self._come: deque[socket.socket] = deque()
         self._answering = 0
@@ -67,6 +71,7 @@ class RelayedListener:
 
     trouble: str
     error: CoterieError | None
+    unheard: dict[str, str]
 
     def fileno(self) -> int:
         return self._door_read
@@ -80,8 +85,8 @@ class RelayedListener:
     def announce(self, studies: Sequence[str]) -> None:
         """From now on, calls are wanted for these studies."""
         with self._changed:
-            self._studies = tuple(studies)
-            if not self._stopped:
+            same, self._studies = self._studies == tuple(studies), tuple(studies)
+            if not same and not self._stopped:
                 os.write(self._wake_write, b"x")
 
     def close(self) -> None:
@@ -115,6 +120,7 @@ class RelayedListener:
             except CoterieError as problem:  # a certificate that is not the pinned one, or a proxy that says no
                 self.error = problem
                 self._note(str(problem))
+            self.registered = False
             if time.monotonic() - began > SILENCE:
                 pause = FIRST_PAUSE
             with self._changed:
@@ -136,27 +142,49 @@ class RelayedListener:
         with sock, self.relay.understood():
             while not self._stopped:
                 studies = self._studies
-                known = self._listen(sock, studies)
-                missing = [study for study in studies if study not in known]
-                if missing:
-                    self._bring(missing, Turned(self.relay, "unknown"))
-                    continue
+                recorded = self._record(sock, studies)
                 self.error = None
+                self.unheard = {
+                    study: REASONS["taken" if study in recorded.taken else "unknown"]
+                    for study in studies
+                    if study not in recorded.studies
+                }
+                self.registered = True
                 self._note("")
-                log.info("registered at %s for %d studies", self.relay, len(studies))
+                log.info("registered at %s for %d studies", self.relay, len(recorded.studies))
                 self._hear(sock)
 
+    def _record(self, sock: ssl.SSLSocket, studies: Sequence[str]) -> Recorded:
+        """Say for which studies calls are wanted, and bring those that the relay does not know."""
+        recorded = self._listen(sock, studies)
+        missing = [study for study in studies if study not in (*recorded.studies, *recorded.taken)]
+        if missing:
+            try:
+                self._bring(missing, Turned(self.relay, "unknown"))
+                recorded = self._listen(sock, studies)
+            except Turned:
+                if not recorded.studies:
+                    raise
+        if not recorded.studies:
+            raise Turned(self.relay, "unknown")
+        return recorded
+
     def _bring(self, studies: Sequence[str], turned: Turned) -> None:
-        """Bring what the relay does not know, if there is something to bring."""
-        offered = [] if self.bring is None else [self.bring(study) for study in studies]
-        brought = [one for one in offered if one is not None]
+        """Bring what the relay does not know, if there is something to bring; `turned` if there is nothing."""
+        brought = 0
+        for study in studies:
+            one = None if self.bring is None else self.bring(study)
+            if one is not None:
+                try:
+                    bring_study(self.relay, one, self.patience)
+                    brought += 1
+                except Turned as problem:
+                    turned = problem
         if not brought:
             raise turned
-        for one in brought:
-            bring_study(self.relay, one, self.patience)
 
-    def _listen(self, sock: ssl.SSLSocket, studies: Sequence[str]) -> set[str]:
-        """Say for which studies calls are wanted; those of them that the relay knows."""
+    def _listen(self, sock: ssl.SSLSocket, studies: Sequence[str]) -> Recorded:
+        """Say for which studies calls are wanted; what the relay says of them."""
         sock.settimeout(self.patience)
         message = exchange(sock, Listen(tuple(studies)))
         while isinstance(message, Call | Ping):  # it was on its way already
@@ -166,16 +194,21 @@ class RelayedListener:
             raise Turned(self.relay, message.why)
         if not isinstance(message, Recorded):
             raise ValueError("not what was due")
-        return set(message.studies)
+        return message
 
     def _hear(self, sock: ssl.SSLSocket) -> None:
-        """Answer calls, until this listener is closed or the studies are others."""
+        """Answer calls, until this listener is closed, the studies are others or it is time to ask for them again."""
         poller = select.poll()
         poller.register(sock.fileno(), select.POLLIN)
         poller.register(self._wake_read, select.POLLIN)
         heard = time.monotonic()
+        again = heard + LAST_PAUSE if self.unheard else math.inf
         while time.monotonic() < heard + SILENCE:
-            ready = dict(poller.poll(1000 * SILENCE / 4)) if not sock.pending() else {sock.fileno(): select.POLLIN}
+            left = again - time.monotonic()
+            if left <= 0:
+                return
+            wait = 1000 * min(SILENCE / 4, left)
+            ready = dict(poller.poll(wait)) if not sock.pending() else {sock.fileno(): select.POLLIN}
             if self._wake_read in ready:
                 with contextlib.suppress(BlockingIOError):
                     while os.read(self._wake_read, 64):

@@ -2,9 +2,10 @@
 
 One connection per direction: the sender dials, and from then on only writes; the receiver only reads.
 (An OpenSSL object is not for two threads at once, and a party must be able to read while it writes.)
-`send` writes what the socket takes at once and leaves the rest to the connection's own thread, so that
-two parties who send to each other never wait for each other. The helper alone is held back when a
-party's backlog grows. A connection that has nothing to send sends a heartbeat; how long a receiver waits,
+In a protocol, `send` gathers small frames until there is a TLS record of them or this party waits for somebody, so that
+what it sends to a peer in one round is written together. It writes what the socket takes and leaves the rest to the
+connection's own thread, so that two parties who send to each other never wait for each other. The helper alone is held
+back when a party's backlog grows. A connection that has nothing to send sends a heartbeat; how long a receiver waits,
 `inbox` says.
 """
 
@@ -31,7 +32,6 @@ from coterie.transport.channel import (
     Channel,
     Control,
     Goodbye,
-    Header,
     Heartbeat,
     Letter,
     Note,
@@ -41,6 +41,7 @@ from coterie.transport.channel import (
     dtype_code,
     encode_control,
     letter,
+    pack_header,
     trouble,
 )
 from coterie.transport.inbox import Inbox
@@ -56,6 +57,8 @@ C = TypeVar("C", bound=Control)
 DEALER_AHEAD = 32 << 20
 #: Bytes handed to OpenSSL at once.
 CHUNK = 1 << 18
+#: Frames up to so many bytes are gathered, until there are so many bytes of them: as many as a TLS record holds.
+GATHERED = 1 << 14
 #: Seconds between two looks at the peers while one of them is waited for.
 LOOK = 0.2
 #: Of `patience`: after how much of it an idle connection sends a heartbeat, and how long a peer is watched that another
@@ -86,39 +89,66 @@ class Outbox:
         self.waits = set[int]() if waits is None else waits
         self.heartbeat, self.limit = BEAT * patience, DEALER_AHEAD if rank == world.dealer else None
         self.sequence = 0
+        self.gathers = False
+        self.gathered = bytearray()
         self.pending: deque[memoryview[Any]] = deque()
         self.backlog = 0
         self.error: OSError | None = None
         self.closing = False
-        self.changed = threading.Condition()
+        self.lock = threading.RLock()
+        self.changed = threading.Condition(self.lock)
         self.begun = self.last = time.monotonic()
         self.thread = threading.Thread(target=self._run, name=f"coterie-send-{to}", daemon=True)
         self.thread.start()
 
     def say(self, message: Control) -> None:
-        self.put(CONTROL, memoryview(encode_control(message)), Stamp())
+        with self.lock:
+            self.put(CONTROL, memoryview(encode_control(message)), Stamp())
+            self.flush()
 
     def put(self, kind: int, body: memoryview[Any], stamp: Stamp) -> None:
-        with self.changed:
+        """Gather a frame, or write it with all that was gathered before."""
+        with self.lock:
             if self.error:
                 raise self.error
-            header = Header(kind, self.lane, self.rank, self.to, self.session, self.sequence, len(body), stamp).pack()
+            header = pack_header(
+                kind, self.lane, self.rank, self.to, self.session, self.sequence, len(body), stamp.rounds, stamp[1]
+            )
             try:
                 self.sequence += 1
-                if len(body) <= CHUNK // 16:  # one record rather than two
-                    parts = [memoryview(header + bytes(body))]
-                else:
-                    parts = [memoryview(header), *(body[at : at + CHUNK] for at in range(0, len(body), CHUNK))]
-                self.pending.extend(parts)
                 self.backlog += HEADER_BYTES + len(body)
+                self.gathered += header
+                if len(body) <= GATHERED:
+                    self.gathered += body
+                    if self.gathers and len(self.gathered) < GATHERED:
+                        return
+                    body = body[:0]
+                self._hand_over()
+                self.pending.extend(body[at : at + CHUNK] for at in range(0, len(body), CHUNK))
+            except BaseException:  # a signal: nobody knows how much of the frame is there, so nothing may follow it
+                self._fail(OSError("interrupted in the middle of a frame"))
+                raise
+            self.flush()
+
+    def flush(self) -> None:
+        """Write all that there is, as far as the socket takes it now."""
+        with self.lock:
+            try:
+                self._hand_over()
                 self._write()
-            except BaseException:  # a signal: nobody knows how much of the frame was sent, so nothing may follow it
+            except BaseException:
                 self._fail(OSError("interrupted in the middle of a frame"))
                 raise
             if self.error:
                 raise self.error
             if self.pending:
                 self.changed.notify_all()
+
+    def _hand_over(self) -> None:
+        """What was gathered is to be written. The caller holds the lock."""
+        if self.gathered:
+            self.pending.append(memoryview(self.gathered))
+            self.gathered = bytearray()
 
     def has_room(self, patience: float) -> bool:
         """Whether the helper may go on: it waits for so long, at most, for the peer to take what it was sent."""
@@ -146,6 +176,7 @@ class Outbox:
 
     def _fail(self, error: OSError) -> None:
         self.error = error
+        self.gathered = bytearray()
         self.pending.clear()
         self.changed.notify_all()
 
@@ -155,6 +186,7 @@ class Outbox:
         while True:
             with self.changed:
                 self.changed.wait_for(lambda: self.pending or self.closing or self.error, self.heartbeat / 4)
+                self._hand_over()  # of somebody who has sent it and works on for long
                 if self.error or (self.closing and not self.pending):
                     return
                 idle = not self.pending and time.monotonic() - self.last >= self.heartbeat
@@ -215,10 +247,27 @@ class TlsChannel(Channel):
         self._closed = False
 
     def send(self, to: int, array: Array, stamp: Stamp = Stamp()) -> None:  # noqa: B008
-        if not self._outboxes[to].has_room(0):
+        outbox = self._outboxes[to]
+        if outbox.limit is not None and outbox.backlog > outbox.limit:
+            self.flush()  # the one that is behind may wait for somebody who waits for this
             with self._waiting():
                 self._wait_for_room(to)
-        self._put(to, dtype_code(array.dtype), as_bytes(array), stamp)
+        try:
+            outbox.put(dtype_code(array.dtype), as_bytes(array), stamp)
+        except OSError as error:
+            raise self._lost(to) from error
+
+    def gather(self) -> None:
+        for outbox in self._outboxes.values():
+            outbox.gathers = True
+
+    def flush(self) -> None:
+        for to, outbox in self._outboxes.items():
+            if outbox.gathered:
+                try:
+                    outbox.flush()
+                except OSError as error:
+                    raise self._lost(to) from error
 
     def _wait_for_room(self, to: int) -> None:
         outbox = self._outboxes[to]
@@ -233,28 +282,38 @@ class TlsChannel(Channel):
             self._inboxes[to].check_progress(since)
 
     def tell(self, to: int, value: bool) -> None:
-        self._put(to, CONTROL, memoryview(encode_control(Note(value))), Stamp())
+        self._say(to, Note(value))
 
     def post(self, to: int, body: bytes) -> None:
-        self._put(to, CONTROL, memoryview(encode_control(letter(body))), Stamp())
+        self._say(to, letter(body))
 
-    def _put(self, to: int, kind: int, body: memoryview[Any], stamp: Stamp) -> None:
+    def _say(self, to: int, message: Control) -> None:
         try:
-            self._outboxes[to].put(kind, body, stamp)
+            self._outboxes[to].say(message)
         except OSError as error:
-            message = self._inboxes[to].last_words()
-            if message is not None:
-                raise self._trouble(message, to) from error
-            raise PeerLost(f"{self._name(to)} has closed its connection", self._name(to)) from error
+            raise self._lost(to) from error
+
+    def _lost(self, to: int) -> TransportError:
+        """The error for a peer that takes nothing any more."""
+        message = self._inboxes[to].last_words()
+        if message is not None:
+            return self._trouble(message, to)
+        return PeerLost(f"{self._name(to)} has closed its connection", self._name(to))
 
     def receive(self, sender: int, dtype: DTypeLike, shape: Sequence[int]) -> tuple[Array, Stamp]:
-        inbox, length = self._inboxes[sender], math.prod(shape) * np.dtype(dtype).itemsize
-        with self._waiting():
-            header, message = inbox.next(dtype_code(dtype), length)
+        kind = np.dtype(dtype)
+        inbox, size = self._inboxes[sender], math.prod(shape) * kind.itemsize
+        if not inbox.has(HEADER_BYTES + size):
+            self.flush()
+        self._waits.add(self.lane)
+        try:
+            stamp, message = inbox.next(dtype_code(kind), size)
+        finally:
+            self._waits.discard(self.lane)
         if message is None:
-            array = np.empty(shape, dtype)
+            array = np.empty(shape, kind)
             inbox.fill(as_bytes(array))
-            return array, header.stamp
+            return array, stamp
         raise self._trouble(message, sender)
 
     def hear(self, sender: int) -> bool:
@@ -264,6 +323,7 @@ class TlsChannel(Channel):
         return self._message(sender, Letter).body
 
     def _message(self, sender: int, kind: type[C]) -> C:
+        self.flush()
         with self._waiting():
             _, message = self._inboxes[sender].next(CONTROL, 0)
         if isinstance(message, kind):

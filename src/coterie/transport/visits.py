@@ -25,6 +25,7 @@ from coterie.transport.hello import (
     say,
     server_name,
 )
+from coterie.transport.wording import say_why
 
 __all__ = ["decline", "probe"]
 
@@ -42,11 +43,11 @@ def probe(
         own = context(False, credentials, [peer.certificate])
         sock = dial(peer, name, own, patience, timeout, server_name(world.session))
     except NotYet as problem:
-        raise PeerUnreachable(f"{name} cannot be reached {peer} ({problem})", name) from problem
+        raise PeerUnreachable(f"{name} cannot be reached {peer}: {problem}", name) from problem
     try:
         refusal = greet(sock, world, PROBE, rank, other, peer)
         if refusal is not None:
-            raise PeerUnreachable(f"{name} does not want to be asked ({refusal.reason})", name)
+            raise PeerUnreachable(f"{name} does not want to be asked: {refusal.reason}", name)
         header = read_hello(sock, name)
         length = header.length if header.kind == CONTROL and header.length <= CONTROL_LIMIT else 0
         message = decode_control(read_exactly(sock, length, name), name)
@@ -54,7 +55,7 @@ def probe(
             raise WrongType(f"{name} answers something else than who it is", name)
         return message.body
     except (EOFError, OSError) as error:
-        raise PeerUnreachable(f"{name} does not answer ({type(error).__name__})", name) from error
+        raise PeerUnreachable(f"{name} does not answer: {say_why(error)}", name) from error
     finally:
         sock.close()
 

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from coterie.protocols.blocks import block_step
 from coterie.protocols.interface import Ints, RowSets
 from coterie.protocols.onetime.bits import unpack_rows
+from coterie.protocols.onetime.blinded import blind
 from coterie.protocols.onetime.centers import CenterMask
 from coterie.protocols.onetime.labelling import index_bits, one_hot
-from coterie.protocols.onetime.table import Block, Hot, block_scores, block_sums, block_words
+from coterie.protocols.onetime.table import Block, Hot, blinded_scores, block_sums, block_words
 from coterie.ring import Bulk
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def pick_cells(family: OneTime, block: Block, numbers: Sequence[int]) -> Bulk:
 
 @block_step
 def label_cells(family: OneTime, block: Block, name: str, mask: CenterMask, counted: bool) -> Bulk | None:
-    z = block_scores(family.me, block, mask, family.score_width)
+    z = blinded_scores(family.me, block, mask, family.score_width)
     bits = one_hot(family.me, z, family.problem.clusters, block.numbers, family.score_width, family.schedule)
     block.held[name] = Hot(bits)
     return count_cells(family, block, name) if counted and family.told else None
@@ -57,7 +58,8 @@ def least_cells(family: OneTime, block: Block) -> BitRows:
     if not family.me.deals:
         z = np.zeros((k, block.numbers), np.uint64)
         z[:, : len(block.rows)] = values.share.T
-    block.held["least"] = Hot(one_hot(family.me, z, k, block.numbers, family.score_width, family.schedule))
+    blinded = blind(family.me, z, k, block.numbers, family.score_width)
+    block.held["least"] = Hot(one_hot(family.me, blinded, k, block.numbers, family.score_width, family.schedule))
     return index_cells(family, block, "least", np.arange(k), index_bits(k, False))
 
 

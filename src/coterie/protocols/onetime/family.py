@@ -78,8 +78,8 @@ class OneTime(OneTimeWords):
     name = "onetime"
     divisions: ClassVar[dict[str, Division]] = {"secret": "reciprocal", "revealed": "reciprocal"}
     dealer_hears = frozenset({"note"})
+    kernels = ("coterie.protocols.onetime.kernels",)
     block_comparisons = 3 << 16
-    comparison_ns = 120.0
 
     @classmethod
     def comparisons(cls, clusters: int, schedule: tuple[int, ...] = ()) -> int:
@@ -259,6 +259,7 @@ class OneTime(OneTimeWords):
     def tally(self, labels: Secret, sets: RowSets) -> Shared:
         """Row kind by row kind, then set by set."""
         held, k = labels_of(labels), self.problem.clusters
+        held.settle()  # also where none of them is counted
         by_kind = np.zeros((sets.members.shape[1], k), np.uint64)
         for part in self._of_labels(tally_cells, held, sets) if self.told else []:
             by_kind[:, : self.told] += part

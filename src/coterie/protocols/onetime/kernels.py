@@ -7,12 +7,14 @@ instruction works on 64 numbers.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
 
-from coterie.ring.kernels import read_only
+from coterie.ring.compiling import njit, read_only, types
 
 __all__ = [
+    "add_chosen",
     "bits_to_words",
+    "deal_chosen",
+    "differences",
     "fold_products",
     "lookup",
     "masked_difference",
@@ -41,6 +43,16 @@ def masked_difference(z, left, right, r, mask, out):
         blind, result = r[t * count : (t + 1) * count], out[t * count : (t + 1) * count]
         for i in range(count):
             result[i] = (high[i] - low[i] + blind[i]) & mask
+
+
+@njit(types.void(_w2, _i1, _i1, _u8, _W1), cache=True, nogil=True)
+def differences(z, left, right, mask, out):
+    """out = z[right] - z[left] for each pair, over Z_(mask + 1); z (nodes, N), out (pairs * N)."""
+    count = z.shape[1]
+    for t in range(left.shape[0]):
+        low, high, result = z[left[t]], z[right[t]], out[t * count : (t + 1) * count]
+        for i in range(count):
+            result[i] = (high[i] - low[i]) & mask
 
 
 @njit(types.void(_w1, _i8, _i8, _S2), cache=True, nogil=True)
@@ -166,6 +178,41 @@ def select_by_bits(beta, opened, m, rho, rho_m, mask, lead, out):
             bit = (word >> np.uint64(i)) & np.uint64(1)
             flipped = z[i] * r[i] - rm[i]
             result[i] = (bit * (lead * z[i] - mask_of_z[i] - flipped - flipped) + flipped) & mask
+
+
+@njit(types.void(_w2, _w2, _w2, _w2, _w2, _i1, _u8, _W2), cache=True, nogil=True)
+def add_chosen(beta, c, rho, first, second, target, lead, out):
+    """out[target[t]] += share of b z less nu, from beta = b XOR rho (64 a word), c = z + r open, and shares of rho, of
+    first = rho r + nu and of second = (1 - rho) r + nu: c rho - first where beta is 0, else c (1 - rho) - second."""
+    for t in range(beta.shape[0]):
+        result = out[target[t]]
+        for v in range(beta.shape[1]):
+            word, start = beta[t, v], 64 * v
+            opened, shares = c[t, start : start + 64], rho[t, start : start + 64]
+            low, high = first[t, start : start + 64], second[t, start : start + 64]
+            total = result[start : start + 64]
+            for i in range(64):
+                bit = (word >> np.uint64(i)) & np.uint64(1)
+                zero = opened[i] * shares[i] - low[i]
+                one = opened[i] * (lead - shares[i]) - high[i]
+                total[i] += zero + bit * (one - zero)
+
+
+@njit(types.void(_w2, _i1, _i1, _w2, _w2, _i1, _W2, _W2, _W2), cache=True, nogil=True)
+def deal_chosen(noise, left, right, rho, first, target, words, second, out):
+    """What the dealer makes for `add_chosen`: for r = noise[right] - noise[left] and nu = first - rho r, words = rho,
+    second = (1 - rho) r + nu, and out[target[t]] -= nu."""
+    for t in range(left.shape[0]):
+        low, high, result = noise[left[t]], noise[right[t]], out[target[t]]
+        for v in range(rho.shape[1]):
+            word, start = rho[t, v], 64 * v
+            for i in range(64):
+                bit, at = (word >> np.uint64(i)) & np.uint64(1), start + i
+                r = high[at] - low[at]
+                nu = first[t, at] - bit * r
+                words[t, at] = bit
+                second[t, at] = r - bit * r + nu
+                result[at] -= nu
 
 
 @njit(types.void(_w1, _w1, _u8, _u8, _W1), cache=True, nogil=True)

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from coterie.protocols.interface import Problem
 from coterie.protocols.onetime.bits import ONES, BitFactor, Terms, bit_products, products_of, unpack_rows
+from coterie.protocols.onetime.blinded import Blinded, compare, go_on_with
 from coterie.protocols.onetime.kernels import masked_difference, select_by_bits
-from coterie.protocols.onetime.sign import signs_of_differences
 from coterie.randomness.material import Bits, Material, Packed, Unpacked, declared
 from coterie.ring import Bulk
 from coterie.sharing import Party, hollow, hollow_after, start_opening
@@ -61,7 +61,7 @@ class Bracket(NamedTuple):
     right: NDArray[np.int64]
     stages: list[Stage]
     winner: list[BitFactor | None]
-    groups: list[int]
+    groups: NDArray[np.int64]
     first: NDArray[np.int64]
     other: NDArray[np.int64]
     clusters: list[list[int]]
@@ -154,7 +154,7 @@ def bracket(clusters: int, schedule: tuple[int, ...]) -> tuple[Bracket, ...]:
                 np.array([j for _, j in pairs], np.int64),
                 stages,
                 winner,
-                starts,
+                np.array(starts, np.int64),
                 np.array([group[0] for group in members for _ in group[1:]], np.int64),
                 np.array([a for group in members for a in group[1:]], np.int64),
                 nodes,
@@ -189,8 +189,8 @@ def _reduce(factors: list[list[BitFactor]], rows: int) -> tuple[list[Stage], int
 
 
 @metered("Labels")
-def one_hot(me: Party, z: Bulk | None, clusters: int, numbers: int, width: int, schedule: tuple[int, ...]) -> Bulk:
-    """<H> (k, numbers / 64): for each of the numbers, which of its k scores [z] (k, numbers) is least.
+def one_hot(me: Party, z: Blinded, clusters: int, numbers: int, width: int, schedule: tuple[int, ...]) -> Bulk:
+    """<H> (k, numbers / 64): for each of the numbers, which of its k scores z (k, numbers) is least.
 
     A level takes the rounds of the signs (three), one for every stage of products where groups are larger
     than two, and one for the winners' scores and bits.
@@ -200,7 +200,7 @@ def one_hot(me: Party, z: Bulk | None, clusters: int, numbers: int, width: int, 
     hot = hollow((clusters, per_row)) if me.deals else np.full((clusters, per_row), lead)
     levels = bracket(clusters, schedule)
     for level in levels:
-        rows = signs_of_differences(me, z, level.left, level.right, numbers, width)
+        rows, opened = compare(me, z, level.first, level.other, level.left, level.right, numbers, width)
         for stage in level.stages:
             products = bit_products(me, rows[stage.rows], per_row, stage.terms, "winners")()
             rows = np.concatenate([rows, products])
@@ -212,30 +212,29 @@ def one_hot(me: Party, z: Bulk | None, clusters: int, numbers: int, width: int, 
         if level.joined is not None:
             both = np.concatenate([rows, hot])
             joined = bit_products(me, both[level.joined.rows], per_row, level.joined.terms, "joined winners")
-        chosen: Callable[[], Bulk] | None = None
         if level is not levels[-1]:
             picks = np.stack([value(_won(level, a)) for a in level.other])
-            chosen = select_words(me, picks, z, level.first, level.other, numbers, width)
+            chosen = go_on_with(me, z, opened, picks, level.first, level.other, level.groups, numbers, width)
         products = joined() if joined is not None else rows[:0]
-        parts = chosen() if chosen is not None else rows[:0]
-        if z is None:  # the dealer has no scores
-            continue
-        at = 0
-        for a, own in enumerate(level.clusters):
-            if level.winner[a] is None:
-                continue
-            for c in own:
-                if len(own) > 1:
-                    hot[c] = products[at]
-                    at += 1
-                else:
-                    hot[c] = value(_won(level, a))
-        if chosen is not None:
-            new = z[level.groups]
-            for a, part in zip(level.first, parts, strict=True):
-                new[level.groups.index(a)] += part
-            z = new
+        if level is not levels[-1]:
+            z = chosen()
+        if not me.deals:
+            _keep_winners(level, hot, products, value)
     return hot
+
+
+def _keep_winners(level: Bracket, hot: Bulk, products: Bulk, value: Callable[[BitFactor], Bulk]) -> None:
+    """A cluster's bit stays 1 if its node has won: the products with older bits, in their order, or the node's own."""
+    at = 0
+    for a, own in enumerate(level.clusters):
+        if level.winner[a] is None:
+            continue
+        for c in own:
+            if len(own) > 1:
+                hot[c] = products[at]
+                at += 1
+            else:
+                hot[c] = value(_won(level, a))
 
 
 def _won(level: Bracket, node: int) -> BitFactor:

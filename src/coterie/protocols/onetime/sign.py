@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -11,12 +12,13 @@ from numpy.typing import NDArray
 
 from coterie.protocols.onetime.bits import Terms, bit_factors, bit_products, products_of
 from coterie.protocols.onetime.kernels import lookup, masked_difference, thermometer, words_to_bits
-from coterie.randomness.material import Bits, Material, Tables, Unpacked, declared
+from coterie.randomness import Dealt
+from coterie.randomness.material import Bits, Material, Piece, Tables, Unpacked, declared
 from coterie.ring import Bulk
 from coterie.sharing import Party, hollow, start_opening
 from coterie.transport import metered
 
-__all__ = ["sign_material", "signs_of_differences", "tree_of"]
+__all__ = ["deal_signs", "find_signs", "sign_material", "sign_pieces", "signs_of_differences", "tree_of"]
 
 FAN_IN = 4
 
@@ -93,10 +95,13 @@ def combine_digits(me: Party, less: Bulk | None, equal: Bulk | None, count: int,
 
 @declared
 def sign_material(pairs: int, numbers: int, width: int) -> Material:
-    """A mask for each difference; a table of 16 bits for each of its digits, and its top bit."""
-    total = pairs * numbers
-    bound = {"tables": Tables(width // 4, total), "msb": Bits(total // 64)}
-    return Material("sign", {"R": Unpacked(total, width=width)}, bound)
+    """A mask for each difference; what its sign is found by."""
+    return Material("sign", {"R": Unpacked(pairs * numbers, width=width)}, sign_pieces(pairs * numbers, width))
+
+
+def sign_pieces(count: int, width: int) -> dict[str, Piece]:
+    """Of so many masks, a table of 16 bits for each digit, and the top bit."""
+    return {"tables": Tables(width // 4, count), "msb": Bits(count // 64)}
 
 
 @metered("Sign")
@@ -117,25 +122,36 @@ def signs_of_differences(
 
     Sees: the helper nothing; a data party c and the masked bits of step 4, all uniform.
     """
-    pairs, per_pair, digits = len(left), numbers // 64, width // 4
-    count, total = pairs * per_pair, pairs * numbers
+    pairs = len(left)
     dealt = me.deal(sign_material(pairs, numbers, width))
     if me.deals:
-
-        def deal() -> dict[str, Bulk]:
-            r, msb = dealt.mask("R"), np.empty(count, np.uint64)
-            thermometer(r, digits, 3, dealt.target("tables"))
-            words_to_bits(r, width - 1, msb)
-            return {"msb": msb}
-
-        dealt.bind(deal)()
-        combine_digits(me, None, None, count, digits, "sign tree")
-        return hollow((pairs, per_pair))
+        return deal_signs(me, dealt, lambda: dealt.mask("R"), pairs, numbers, width)
     assert z is not None
     r = dealt.mask("R")
-    blinded = np.empty(total, np.uint64)
+    blinded = np.empty(pairs * numbers, np.uint64)
     masked_difference(z, left, right, r, np.uint64((1 << width) - 1), blinded)
     c = start_opening(me, dealt.masked("R", blinded))()
+    return find_signs(me, dealt, c, pairs, numbers, width)
+
+
+def deal_signs(me: Party, dealt: Dealt, masks: Callable[[], Bulk], pairs: int, numbers: int, width: int) -> Bulk:
+    """Steps 1 and 4 at the helper, for the masks R (pairs * numbers,) of the differences."""
+    digits, count = width // 4, pairs * numbers // 64
+
+    def deal() -> dict[str, Bulk]:
+        r, msb = masks(), np.empty(count, np.uint64)
+        thermometer(r, digits, 3, dealt.target("tables"))
+        words_to_bits(r, width - 1, msb)
+        return {"msb": msb}
+
+    dealt.bind(deal)()
+    combine_digits(me, None, None, count, digits, "sign tree")
+    return hollow((pairs, numbers // 64))
+
+
+def find_signs(me: Party, dealt: Dealt, c: Bulk, pairs: int, numbers: int, width: int) -> Bulk:
+    """Steps 3 to 5 at a data party, where c (pairs * numbers,) is open."""
+    digits, count = width // 4, pairs * numbers // 64
     less, equal = np.empty((2, digits, count), np.uint64)
     lookup(c, dealt.bound("tables"), digits, 3, np.uint64(me.lead), less, equal)
     sign = combine_digits(me, less, equal, count, digits, "sign tree") ^ dealt.bound("msb")
@@ -143,4 +159,4 @@ def signs_of_differences(
         c_msb = np.empty(count, np.uint64)
         words_to_bits(c, width - 1, c_msb)
         sign ^= c_msb
-    return sign.reshape(pairs, per_pair)
+    return sign.reshape(pairs, numbers // 64)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from coterie.protocols.blocks import Resident, block_step
 from coterie.protocols.interface import Holding, Ints, Problem
 from coterie.protocols.onetime.bits import padded, unpack_rows
+from coterie.protocols.onetime.blinded import Blinded
 from coterie.protocols.onetime.centers import CenterMask
 from coterie.protocols.onetime.kernels import bits_to_words, two_products, two_sums
 from coterie.protocols.onetime.means import table_bits
@@ -30,6 +31,7 @@ __all__ = [
     "Block",
     "Hot",
     "RowWeights",
+    "blinded_scores",
     "block_scores",
     "block_sums",
     "block_words",
@@ -121,9 +123,11 @@ def enter_cells(family: OneTime, block: Block, number: int, holding: Holding) ->
 
 def enter_masked(me: Party, block: Block, x: Bulk, number: int, holding: Holding) -> Bulk:
     """E (d, numbers), from what this party holds, under the masks of the table with this number."""
+    arrive = me.channel.turns.begin_round()
     if me.deals:
         sent = zip(block.holders, block.cells, strict=True)
         me.channel.others_send([([j], me.world.servers, cells_message(count).wire) for j, count in sent])()
+        arrive()
         return NOTHING
     e = np.zeros((holding.d, block.numbers), np.uint64)
     if me.rank in block.holders:
@@ -131,6 +135,7 @@ def enter_masked(me: Party, block: Block, x: Bulk, number: int, holding: Holding
         hidden = x[cells] - data_mask(me, me.rank, number, block, int(cells.sum()))
         broadcast_masked(me, Masked(hidden, cells_message(len(hidden))))
         e[cells] = hidden
+    arrive()
     for j in block.holders:
         if j != me.rank:
             cells = _cells(holding, block, j)
@@ -203,6 +208,34 @@ def block_scores(me: Party, block: Block, mask: CenterMask, width: int, factor: 
     two_products(block.held["x"], mask.f * factor, block.held["e"], mask.b * factor, z)
     z += mask.squares[:, None]
     return z
+
+
+@declared
+def blinded_material(k: int, numbers: int, width: int) -> Material:
+    return Material("scores", free={"S": Unpacked(k - 1, numbers, width=width)})
+
+
+def blinded_scores(me: Party, block: Block, mask: CenterMask, width: int) -> Blinded:
+    """M_j - M_0 plus noise (k, numbers), modulo 2^width: as `block_scores`, but the shares of -2 A (B_j - B_0)^T are
+    uniform words S that nobody corrects. So the noise, S + 2 A (B_j - B_0)^T, is known to the helper, and nothing is
+    sent."""
+    k = len(mask.b)
+    dealt = me.deal(blinded_material(k, block.numbers, width))
+    if me.deals:
+
+        def noise() -> Bulk:
+            masks, out = (mask.b[1:] - mask.b[0]) * np.uint64(2), np.zeros((k, block.numbers), np.uint64)
+            two_products(NOTHING, masks, data_masks(me, block), masks, out[1:])
+            out[1:] += dealt.free("S")
+            return out
+
+        return Blinded(noise=noise)
+    z = np.zeros((k, block.numbers), np.uint64)
+    f, b = ((one[1:] - one[0]) * MINUS_TWO for one in (mask.f, mask.b))
+    z[1:] = dealt.free("S")
+    two_products(block.held["x"], f, block.held["e"], b, z[1:])
+    z[1:] += (mask.squares[1:] - mask.squares[0])[:, None]
+    return Blinded(z)
 
 
 @declared

@@ -96,12 +96,12 @@ class Plaintext(Family):
     def look_up(self, index: Shared, table: NDArray[np.uint64]) -> Shared:
         return Shared(self.ring, (self.ring.reduce(table)[whole(index)],), (True,))
 
-    def label_samples(self, x: Shared, c: Shared) -> Shared:
+    def label_samples(self, x: Shared, c: Shared, bits: int | None = None) -> Shared:  # noqa: ARG002
         rows, centers = whole(x), whole(c)
         scores = np.stack([((rows - center) ** 2).sum(axis=1) for center in centers], axis=1)
         return in_the_clear(np.eye(len(centers), dtype=np.int64)[scores.argmin(axis=1)], self.ring)
 
-    def one_hot_least(self, m: Shared) -> Shared:
+    def one_hot_least(self, m: Shared, bits: int | None = None) -> Shared:  # noqa: ARG002
         return in_the_clear(np.eye(m.shape[1], dtype=np.int64)[whole(m).argmin(axis=1)], self.ring)
 
     def label(self, rows: Secret, centers: Shared, counted: bool = False, weights: Shared | None = None) -> Labels:
@@ -119,7 +119,7 @@ class Plaintext(Family):
         chosen = plus_plus(Sampling.of(self.problem), table, first, numbers, given, each)
         return in_the_clear(table[chosen], self.ring), in_the_clear(np.array(chosen), self.ring)
 
-    def arg_min_of(self, values: Shared) -> Shared:
+    def arg_min_of(self, values: Shared, bits: int | None = None) -> Shared:  # noqa: ARG002
         return in_the_clear(whole(values).argmin(axis=1), self.ring)
 
     def means(self, sums: Shared, counts: Shared, old: Shared) -> Shared:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from coterie.errors import MaterialReused
 from coterie.protocols.securenn.kernels import any_zero, blinded_comparison
 from coterie.randomness import Dealt, Masked
 from coterie.randomness.material import Elements, Material, declared
@@ -13,10 +14,12 @@ from coterie.ring import Array, Prime, Ring, sample_permutations
 from coterie.sharing import Party, Shared, send_to_dealer, take_as_dealer, zero_shares
 from coterie.transport import metered
 
-__all__ = ["FIELD", "answer_material", "common_bits", "compare_at_helper", "private_compare", "unblinded"]
+__all__ = ["FIELD", "Blinding", "answer_material", "common_bits", "compare_at_helper", "private_compare", "unblinded"]
 
 #: Z_67: a prime above the 64 bits of a word plus two (SecureNN, section 3.2).
 FIELD = Prime(67)
+#: Comparisons that the helper looks at together: as many as stay in the cache.
+PIECE = 1 << 11
 
 
 @declared
@@ -25,12 +28,47 @@ def comparison_message(count: int, length: int) -> Elements:
     return Elements(FIELD, count, length)
 
 
+class Blinding:
+    """What blinds the messages of m comparisons of l bits, and no other ones: (m, l) scalars, places, shares of zero.
+
+    It depends on nothing that is compared, so that parties draw it while the helper is at work.
+    """
+
+    __slots__ = ("_drawn",)
+
+    def __init__(self, me: Party, count: int, length: int) -> None:
+        scalars, order = common_scalars(me, count, length), common_permutations(me, count, length)
+        zero = zero_shares(me, FIELD, (count, length), "PrivateCompare")
+        self._drawn: tuple[Array, Array, Array] | None = scalars, order, zero
+
+    def __repr__(self) -> str:
+        return "Blinding()"
+
+    def __reduce__(self) -> str:
+        raise TypeError("what blinds a message cannot be pickled")
+
+    def take(self) -> tuple[Array, Array, Array]:
+        """All of it, once."""
+        drawn, self._drawn = self._drawn, None
+        if drawn is None:
+            raise MaterialReused("the blinding of a comparison was used before")
+        return drawn
+
+
 @metered("PrivateCompare")
-def private_compare(me: Party, dealt: Dealt, x: str, r: Array, beta: Array, below_zero: Array | None = None) -> None:
+def private_compare(
+    me: Party,
+    dealt: Dealt,
+    x: str,
+    r: Array,
+    beta: Array,
+    below_zero: Array | None = None,
+    blinding: Blinding | None = None,
+) -> None:
     """beta XOR [x > r], to the helper (`compare_at_helper`). SecureNN, Algorithm 3, for p parties; one round.
 
     x: the name of what was dealt, shares over Z_67 of the bits of m numbers, shape (m, l); r, beta: known to P1..Pp.
-    `below_zero` marks entries where r stands for -1, so that x > r always.
+    `below_zero` marks entries where r stands for -1, so that x > r always. `blinding`: drawn beforehand.
 
     1. w_i = x_i XOR r_i.
     2. beta = 0: c_i = r_i - x_i + 1 + sum of w_j over j > i, which is 0 at one i if x > r, and at none else.
@@ -50,9 +88,7 @@ def private_compare(me: Party, dealt: Dealt, x: str, r: Array, beta: Array, belo
     mode[(beta == 1) & (r == (1 << length) - 1)] = 2
     if below_zero is not None:
         mode[below_zero] = 2 + beta[below_zero]
-    scalars = common_scalars(me, count, length)
-    order = common_permutations(me, count, length)
-    zero = zero_shares(me, FIELD, (count, length), "PrivateCompare")
+    scalars, order, zero = (blinding or Blinding(me, count, length)).take()
     message = np.empty((count, length), np.uint8)
     blinded_comparison(bits, r, mode, scalars, order, zero, int(me.lead), FIELD.q, message)
     send_to_dealer(me, Masked(message, comparison_message(count, length)))
@@ -65,7 +101,9 @@ def compare_at_helper(me: Party, count: int, length: int) -> Callable[[], Array]
 
     def answer() -> Array:
         out = np.empty(count, np.uint8)
-        any_zero(np.stack(messages), FIELD.q, out)
+        for start in range(0, count, PIECE):
+            part = slice(start, start + PIECE)
+            any_zero(np.stack([message[part] for message in messages]), FIELD.q, out[part])
         return out.astype(np.uint64)
 
     return answer

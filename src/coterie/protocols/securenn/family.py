@@ -20,9 +20,13 @@ class SecureNN(AdditiveWords):
     name = "securenn"
     divisions: ClassVar[dict[str, Division]] = {"secret": "quotient", "revealed": "reciprocal"}
     dealer_hears = frozenset({"array"})
+    kernels = ("coterie.protocols.securenn.kernels", "coterie.ring.odd")
 
     def is_negative(self, x: Shared) -> Shared:
         return negative(self.me, x)
+
+    def is_negative_within(self, x: Shared, bits: int | None) -> Shared:
+        return negative(self.me, x, bits)
 
     def select(self, bit: Shared, x: Shared, y: Shared) -> Shared:
         return select_share(self.me, bit, x, y)

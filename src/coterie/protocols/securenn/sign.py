@@ -6,6 +6,7 @@ import numpy as np
 
 from coterie.protocols.securenn.compare import (
     FIELD,
+    Blinding,
     answer_material,
     common_bits,
     compare_at_helper,
@@ -53,9 +54,9 @@ def share_convert(me: Party, x: Shared) -> Shared:
     masked = words.add(x.share, r_own)
     wraps = (masked < r_own).astype(np.uint64)  # beta_j
     send_to_dealer(me, Masked(masked, message))
+    beta, blinding = common_bits(me, count, "ShareConvert"), Blinding(me, count, words.width)
     dealt = me.deal(wrapped)
-    beta = common_bits(me, count, "ShareConvert")
-    private_compare(me, dealt, "x~", words.sub(r, words.encode(1)), beta, below_zero=r == 0)
+    private_compare(me, dealt, "x~", words.sub(r, words.encode(1)), beta, r == 0, blinding)
     blinded = me.deal(answer_material("ShareConvert", odd, count)).bound("answer")  # eta''
     # eta' = 1 - (eta'' XOR beta): eta'' where beta = 1, else 1 - eta''
     complement = odd.sub(np.full(count, np.uint64(me.lead)), blinded)
@@ -77,13 +78,14 @@ def _sum_and_wraps(words: Words, parts: list[Array]) -> tuple[Array, Array]:
 
 
 @metered("ComputeMSB")
-def compute_msb(me: Party, a: Shared) -> Shared:
-    """[MSB(a)] over Z_L, from [a] over Z_(L-1). SecureNN, Algorithm 5, for p parties; three rounds.
+def compute_msb(me: Party, a: Shared, over: Words | None = None) -> Shared:
+    """[MSB(a)] over Z_L, or over the given words, from [a] over Z_(L-1). SecureNN, Algorithm 5, for p parties; three
+    rounds.
 
     1. P0 deals [x], uniform over Z_(L-1), one for every entry, and the bits of x over Z_67.      (one-way)
     2. P1..Pp open r = 2a + x.                                                               (round 1)
     3. PrivateCompare tells P0 beta' = beta XOR [x > r].                                       (round 2)
-    4. P0 deals [beta' XOR x_0] over Z_L.                                                      (round 3)
+    4. P0 deals [beta' XOR x_0], a bit, over whichever ring is wanted.                         (round 3)
     5. MSB(a) = LSB(2a) = r_0 XOR x_0 XOR [x > r] = (beta' XOR x_0) XOR (beta XOR r_0), as L - 1 is odd.
 
     Deviates: SecureNN deals [x_0] and multiplies it with the shared comparison (a product, one more
@@ -92,34 +94,46 @@ def compute_msb(me: Party, a: Shared) -> Shared:
     """
     odd, (count,) = a.ring, a.shape
     assert isinstance(odd, OddWords)
-    words = Words(odd.width)
+    words = Words(odd.width) if over is None else over
     bound = {"x": BitsOver(FIELD, count, odd.width)}
-    dealt = me.deal(Material("ComputeMSB", {"mask": Elements(odd, count)}, bound))  # x = -mask
+    material = Material("ComputeMSB", {"mask": Elements(odd, count)}, bound)  # x = -mask
     if me.deals:
+        dealt = me.deal(material)
         mask = dealt.mask("mask")
         dealt.bind(lambda: {"x": odd.neg(mask)})()
         answer = compare_at_helper(me, count, odd.width)
         dealt = me.deal(answer_material("ComputeMSB", words, count))
         dealt.bind(lambda: {"answer": answer() ^ (odd.neg(mask) & np.uint64(1))})()
         return me.hollow(words, a.shape)
+    beta, blinding = common_bits(me, count, "ComputeMSB"), Blinding(me, count, odd.width)
+    dealt = me.deal(material)
     (r,) = open_masked(me, dealt, mask=a + a)  # 2a + x = 2a - mask
-    beta = common_bits(me, count, "ComputeMSB")
-    private_compare(me, dealt, "x", r, beta)
+    private_compare(me, dealt, "x", r, beta, blinding=blinding)
     blinded = me.shared(words, me.deal(answer_material("ComputeMSB", words, count)).bound("answer"))
     return unblinded(blinded, beta ^ (r & np.uint64(1)))
 
 
 @metered("DReLU")
-def negative(me: Party, a: Shared) -> Shared:
+def negative(me: Party, a: Shared, bits: int | None = None) -> Shared:
     """[a < 0] for -L/4 <= a < L/4, any shape: 1 - DReLU(a). SecureNN, Algorithm 6, for p parties; seven rounds.
 
     The top bit of 2a, which is the sign of such an a. 2a is converted and never a: it is even, so it
     is not L - 1, the one value that ShareConvert cannot take.
+
+    `bits`: a public bound, -2^bits <= a < 2^bits. Shares modulo L, cut to w = bits + 2 bits, are shares modulo
+    2^w of a number in -2^w/4 .. 2^w/4: all of the above with 2^w for L, and the answer over Z_L.
+    Deviates: SecureNN compares 64 bits, whatever is known of a. What anybody sees is of fewer bits, and as uniform.
     """
-    twice = (a + a).reshape(a.size)
-    return compute_msb(me, share_convert(me, twice)).reshape(*a.shape)
+    words = a.ring
+    assert isinstance(words, Words)
+    narrow = words if bits is None else Words(min(words.width, bits + 2))
+    if me.deals:
+        twice = me.hollow(narrow, (a.size,))
+    else:
+        twice = me.shared(narrow, narrow.add(a.share, a.share).reshape(a.size))
+    return compute_msb(me, share_convert(me, twice), words).reshape(*a.shape)
 
 
-def drelu(me: Party, a: Shared) -> Shared:
+def drelu(me: Party, a: Shared, bits: int | None = None) -> Shared:
     """[a >= 0]."""
-    return 1 - negative(me, a)
+    return 1 - negative(me, a, bits)
