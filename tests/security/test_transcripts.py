@@ -156,6 +156,8 @@ def bit_to_the_helper(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(OneTime, "table", indiscreet)
 
 
+#: Where one mask serves many words, whichever of the comparisons meets it first names it.
+ONE_MASK = "(serves twice|data decide|another distribution): .*opening"
 PLANTS = [
     (
         no_share_of_zero,
@@ -169,7 +171,7 @@ PLANTS = [
     (no_label_mask, "onetime", "horizontal, as it is", {1, 2}, r"byte that the data decide: part \d+ .opening"),
     (stream_read_twice, "onetime", "horizontal, as it is", {1, 2}, "mask that serves twice: .*frame P3"),
     # where blocks of comparisons are filled up with zeros, the mask of all of them stands there as it is
-    (one_mask_for_two_signs, "onetime", "mixed, counts revealed", {1, 2}, "(serves twice|data decide): .*opening"),
+    (one_mask_for_two_signs, "onetime", "mixed, counts revealed", {1, 2}, ONE_MASK),
     (stream_read_twice, "securenn", "vertical, labels revealed", {1, 2}, "mask that serves twice"),
     (letters_to_the_helper, "onetime", "horizontal, as it is", {0}, "posted a letter of 8 bytes to P0"),
     (bit_to_the_helper, "onetime", "horizontal, as it is", {0}, r"byte that the data decide: part \d+ .note P1 to P0"),

@@ -84,8 +84,8 @@ class Dialled:
 class Relay:
     """`half_open`, `guests`, `pairs`: what there is at the moment, for those who look."""
 
-    def __init__(self, registry: Registry, limits: Limits = Limits()) -> None:  # noqa: B008
-        self.registry, self.limits = registry, limits
+    def __init__(self, registry: Registry, limits: Limits | None = None) -> None:
+        self.registry, self.limits = registry, limits or Limits()
         self.guests: set[asyncio.Task[None]] = set()
         self.half_open: set[asyncio.Task[None]] = set()
         self.pairs: set[Pair] = set()
