@@ -22,10 +22,12 @@ def words(random):
 
 @pytest.mark.parametrize("n", LENGTHS)
 @pytest.mark.parametrize("held", [True, False])
-def test_two_sums(words, n, held):
-    x, h, e, u, out = words(3, n), words(4, n), words(3, n), words(4, n), words(4, 3)
-    expected = out + u @ e.T + (h @ x.T if held else np.uint64(0))
-    two_sums(x if held else x[:0], h, e, u, out)
+@pytest.mark.parametrize("first", [0, 5])
+def test_two_sums(words, n, held, first):
+    x, h, e, u, out = words(3, n + 7), words(4, n), words(3, n + 7), words(4, n), words(4, 3)
+    run = slice(first, first + n)
+    expected = out + u @ e[:, run].T + (h @ x[:, run].T if held else np.uint64(0))
+    two_sums(x if held else x[:0], h, e, u, first, out)
     np.testing.assert_array_equal(out, expected)
 
 

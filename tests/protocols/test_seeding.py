@@ -12,7 +12,7 @@ from coterie.protocols import Problem
 from coterie.protocols.onetime import OneTime
 from coterie.protocols.onetime.centers import mask_centers, mask_of
 from coterie.protocols.onetime.seeding import block_spread, consider_cells, distance_width, keep_cells
-from coterie.protocols.onetime.table import Block
+from coterie.protocols.onetime.table import Block, Run
 from coterie.protocols.sampling import Sampling, public_draws, trials
 from coterie.ring import Words
 from coterie.sharing import Shared
@@ -58,7 +58,7 @@ def kept(p, best, hot_shares, gained, nearest):
     count = len(gained[0][0])
 
     def role(me):
-        block = Block(0, np.arange(count), (1,))
+        block = Block(0, np.arange(count), (Run(0, count, (1,)),))
         block.held |= {"gained": mine(me, gained, count), "nearest": mine(me, nearest, count)}
         family = SimpleNamespace(me=me, problem=LINE)
         keep_cells(family, block, given(me, Words(64), hot_shares), ROW_BY_ROW)

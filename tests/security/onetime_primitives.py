@@ -25,7 +25,7 @@ from coterie.protocols.onetime.labelling import all_pairs, one_hot, select_words
 from coterie.protocols.onetime.means import lift, mean_times_power, open_places, reciprocal_table, truncate
 from coterie.protocols.onetime.seeding import block_spread, keep_cells
 from coterie.protocols.onetime.sign import signs_of_differences
-from coterie.protocols.onetime.table import Block, blinded_scores, block_scores, block_sums, block_words
+from coterie.protocols.onetime.table import Block, Run, blinded_scores, block_scores, block_sums, block_words
 from coterie.protocols.sampling import Sampling
 from coterie.randomness import Streams
 from coterie.ring import Array, Words
@@ -271,7 +271,7 @@ def _scores(me: Party, value: int, center: int) -> None:
 
 def _words(times: int = 1) -> Callable[..., None]:
     def role(me: Party, bit: int) -> None:
-        block = Block(0, np.arange(N), (1,))
+        block = Block(0, np.arange(N), (Run(0, N, (1,)),))
         hot = bits_of(me, bit, bit)
         for _ in range(times):
             block_words(me, np.empty(0, np.uint64) if hot is None else hot, block, 2, 8)
@@ -335,7 +335,7 @@ DRAWN = Sampling(N, 64, 3, 3, 0, 0, 0)
 def _keep(times: int = 1) -> Callable[..., None]:
     def role(me: Party, hot: int, gained: int) -> None:
         family, count = OneTime(me, Problem(256, 2, (1,))), 256
-        block = Block(0, np.arange(256), (1,))
+        block = Block(0, np.arange(256), (Run(0, 256, (1,)),))
         for _ in range(times):
             words = shared(me, WORDS, np.full((1, count), hot))
             block.held |= {"gained": rows_of(me, *[gained] * count, count=256), "nearest": rows_of(me, 0, count=256)}

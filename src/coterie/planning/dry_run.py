@@ -122,8 +122,9 @@ class DryDealt(Dealt):
 
     def bind(self, values: Callable[[], Mapping[str, Array]]) -> Callable[[], None]:  # noqa: ARG002
         material, servers = self.material, self._channel.world.servers
-        to = servers if material.to is None else material.to
-        frames: list[Sent] = [(servers, to, piece.wire) for piece in material.opened.values()]
+        frames: list[Sent] = [
+            (servers, material.to.get(name, servers), piece.wire) for name, piece in material.opened.items()
+        ]
         if material.bound:
             frames.append(([0], servers[:1], material.bound.bytes))
         return self._channel.others_send(frames, material.rounds if material.opened else int(material.answer))

@@ -34,9 +34,9 @@ def block_step(step: Step) -> Step:
 
 
 class Resident:
-    """A block of rows, by their numbers, and what stays with it, by name. `holders`: who holds cells of these rows,
-    where that is the same for all of them; `cells`: how many each of them holds; `groups`: in how many groups its rows
-    lie, where rows are drawn (`seeding.py`)."""
+    """A block of rows, by their numbers, and what stays with it, by name. `holders`: who holds cells of these rows;
+    `cells`: how many each of them holds; `groups`: in how many groups its rows lie, where rows are drawn
+    (`seeding.py`)."""
 
     __slots__ = ("cells", "groups", "held", "holders", "number", "rows")
 
@@ -54,9 +54,10 @@ class Resident:
 
     def places(self, numbers: Sequence[int]) -> tuple[list[int], list[int]]:
         """Which of the numbers are rows of this block, and where in it they stand."""
-        at = np.searchsorted(self.rows, numbers)
-        here = [i for i, place in enumerate(at) if place < len(self.rows) and self.rows[place] == numbers[i]]
-        return here, [int(at[i]) for i in here]
+        order = np.argsort(self.rows, kind="stable")
+        at = np.searchsorted(self.rows, numbers, sorter=order)
+        here = [i for i, place in enumerate(at) if place < len(order) and self.rows[order[place]] == numbers[i]]
+        return here, [int(order[at[i]]) for i in here]
 
     def __repr__(self) -> str:
         return f"<Resident {self.number}>"  # never what it holds

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from coterie.errors import MaterialReused, ProtocolError
@@ -20,7 +19,7 @@ from coterie.randomness.material import Bits, Elements, Material, Piece, Pieces,
 from coterie.randomness.streams import Streams
 from coterie.ring import Array, Ring
 from coterie.transport import Metered
-from coterie.transport.metering import no_wait
+from coterie.transport.metering import Due, no_wait
 
 __all__ = ["Dealing", "Dealt", "Masked"]
 
@@ -49,6 +48,8 @@ class Dealing:
     def __init__(self, channel: Metered, streams: Streams, turn: int = 0) -> None:
         self.channel, self.streams = channel, streams
         self.rank, self.servers = channel.rank, channel.world.servers
+        #: Whose streams are expanded here.
+        self.expanded = (self.rank,) if self.rank else tuple(self.servers)
         self._received = dict.fromkeys(self.servers, 0)
         self._received[self.servers[turn % len(self.servers)]] = -1  # whose turn is first
 
@@ -70,25 +71,34 @@ class Dealt:
     up to, and `bind` makes all shares of the bound pieces add up to the values it is given.
     """
 
-    __slots__ = ("_free", "_from", "_given", "_masks", "_others", "_receiver", "material")
+    __slots__ = ("_due", "_free", "_from", "_given", "_masks", "_others", "_receiver", "material")
 
     def __init__(self, dealing: Dealing, material: Material) -> None:
         self.material, self._from = material, dealing
-        self._receiver = dealing.next_receiver(material.bound.bytes) if material.bound else 0
+        masks, free, bound = material.masks, material.free, material.bound
+        self._receiver = receiver = dealing.next_receiver(bound.bytes) if bound else 0
         self._given: set[str] = set()
         #: Shares of all masks and free pieces; shares of all bound pieces: this party's own or, at the helper, the
-        #: non-receivers'.
+        #: non-receivers'. What this party receives is `due`.
         self._masks: list[Raw] = []
         self._free: list[Raw] = []
         self._others: list[Raw] = []
-        for j in (dealing.rank,) if dealing.rank else dealing.servers:
-            stream = dealing.streams.dealt_run(j)
-            self._masks.append(material.masks.draw(stream))
-            self._free.append(material.free.draw(stream))
-            if material.bound and j != self._receiver:
-                self._others.append(material.bound.draw(stream))
-        if material.bound and self._receiver == dealing.rank:
-            self._others = [dealing.channel.receive(0, np.uint8, (material.bound.bytes,))[0]]
+        self._due: Due | None = None
+        for j in dealing.expanded:
+            stream, expands = dealing.streams.dealt_run(j), bound.bytes if bound and j != receiver else 0
+            if material.in_one_run:
+                run, first, last = stream.read(material.seeded + expands), masks.bytes, material.seeded
+                self._masks.append(run[:first])
+                self._free.append(run[first:last])
+                if expands:
+                    self._others.append(run[last:])
+                continue
+            self._masks.append(masks.draw(stream))
+            self._free.append(free.draw(stream))
+            if expands:
+                self._others.append(bound.draw(stream))
+        if bound and receiver == dealing.rank:
+            self._due = dealing.channel.expect(bound.bytes)
 
     def __repr__(self) -> str:
         return f"Dealt({self.material.purpose})"
@@ -108,7 +118,7 @@ class Dealt:
         """What a kernel has blinded with a mask, which masks nothing else, or with noise of an earlier step."""
         if name not in self.material.opened:
             raise ProtocolError(f"{self.material.purpose} does not open {name}")
-        masked = Masked(blinded, self.material.opened[name], self.material.to)
+        masked = Masked(blinded, self.material.opened[name], self.material.to.get(name))
         if (name in self.material.masks and name not in self._given) or f"mask {name}" in self._given:
             raise MaterialReused(f"{name} of {self.material.purpose} masks one value, once")
         self._given.add(f"mask {name}")
@@ -125,6 +135,8 @@ class Dealt:
         """This party's share of a bound piece."""
         if not self._from.rank:
             raise ProtocolError(f"the helper has no share of {name} of {self.material.purpose}")
+        if self._due is not None:
+            self._others, self._due = [self._due.take()], None
         return self._give(name, self.material.bound, self._others)
 
     def target(self, name: str) -> Array:

@@ -39,6 +39,7 @@ __all__ = [
 
 Raw = NDArray[np.uint8]
 NONE: Mapping[str, Piece] = {}
+EVERYBODY: Mapping[str, Sequence[int]] = {}
 NO_BYTES: Raw = np.empty(0, np.uint8)
 
 
@@ -216,9 +217,9 @@ class Pieces(dict[str, Piece]):
 class Material:
     """The declaration of one step: what is dealt for it, and what it opens under which mask.
 
-    `opens`: what is opened beside the values that masks hide, under noise from free pieces of an earlier step. `to`:
-    the ranks that all this is opened to; None: all who serve. `rounds`: that these openings take. `answer`: the dealer
-    deals in answer to what it was sent, so that somebody waits for it.
+    `opens`: what is opened beside the values that masks hide, under noise from free pieces of an earlier step. `to`: by
+    name, the ranks that something is opened to; all who serve, where nothing is said. `rounds`: that these openings
+    take. `answer`: the dealer deals in answer to what it was sent, so that somebody waits for it.
     """
 
     def __init__(
@@ -229,13 +230,22 @@ class Material:
         *,
         free: Mapping[str, Piece] = NONE,
         opens: Mapping[str, Piece] = NONE,
-        to: Sequence[int] | None = None,
+        to: Mapping[str, Sequence[int]] = EVERYBODY,
         rounds: int = 1,
         answer: bool = False,
     ) -> None:
         self.purpose, self.to, self.rounds, self.answer = purpose, to, rounds, answer
         self.masks, self.bound = Pieces(f"mask of {purpose}", masks), Pieces(f"bound piece of {purpose}", bound)
         self.free, self.opened = Pieces(f"free piece of {purpose}", free), {**masks, **opens}
+        #: Bytes of the masks and free pieces of a party; and whether these and what is bound are one run of its stream.
+        self.seeded = self.masks.bytes + self.free.bytes
+        self.in_one_run = (
+            self.masks.plain
+            and self.free.plain
+            and self.bound.plain
+            and self.masks.bytes % 8 == 0
+            and self.free.bytes % 8 == 0
+        )
 
 
 F = TypeVar("F", bound=Callable[..., Any])

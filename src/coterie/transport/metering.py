@@ -13,12 +13,14 @@ letter, and the dealer is sent, and takes, only the kinds of messages that the p
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
 
 import msgspec
+import numpy as np
 from numpy.typing import DTypeLike
 
 from coterie.errors import ProtocolError
@@ -29,7 +31,7 @@ from coterie.transport.turns import Turns
 if TYPE_CHECKING:
     from coterie.ring import Array
 
-__all__ = ["Metered", "Sent", "Tally", "Traffic", "latest", "metered", "no_wait"]
+__all__ = ["Due", "Metered", "Sent", "Tally", "Traffic", "latest", "metered", "no_wait"]
 
 
 #: Frames of one size: from each of some ranks, to each of some others, the bytes of one.
@@ -88,6 +90,26 @@ class Traffic(msgspec.Struct):
         return whole
 
 
+class Due:
+    """Bytes that the dealer is to send, or has sent: received when they are taken, after all that was expected
+    before them. So nobody waits for what it does not need yet, and what is to be sent goes out first."""
+
+    __slots__ = ("_array", "_channel", "size")
+
+    def __init__(self, channel: Metered, size: int) -> None:
+        self._channel, self.size = channel, size
+        self._array: Array | None = None
+
+    def receive(self) -> None:
+        """On the channel of the task that expects it, whose clock it moves."""
+        self._array, _ = self._channel.receive_now(0, np.uint8, (self.size,))
+
+    def take(self) -> Array:
+        while self._array is None:
+            self._channel.receive_next()
+        return self._array
+
+
 class Metered(Channel):
     """A channel that counts, and keeps to what the running protocol declares, around any other.
 
@@ -108,11 +130,12 @@ class Metered(Channel):
         self.tallies: dict[str, Tally] = {}
         self._marks: list[Stamp] = []
         self._dealer_hears: frozenset[str] | None = None  # None: no protocol has begun
+        self._due: deque[Due] = deque()
 
     def beside(self) -> Metered:
         """The same channel, for a task that takes turns with this one: it has a clock of its own."""
         other = Metered(self.inner, self.idling, self.turns)
-        other._dealer_hears = self._dealer_hears
+        other._dealer_hears, other._due = self._dealer_hears, self._due
         return other
 
     def begin_protocol(self, dealer_hears: frozenset[str]) -> None:
@@ -155,7 +178,29 @@ class Metered(Channel):
         self.messages += 1
         self.bytes_sent += HEADER_BYTES + array.nbytes
 
+    def expect(self, size: int) -> Due:
+        """So many bytes of the dealer's, to be taken later. A dealer that is sent arrays deals in answer to them, and is
+        waited for at once. All that another one sends depends on nothing: it counts as if it were here."""
+        due = Due(self, size)
+        self._due.append(due)
+        if self._dealer_hears is None or "array" in self._dealer_hears:
+            due.take()
+        elif not self.clock[1]:
+            self.clock = Stamp(self.clock[0], 1)
+        return due
+
+    def receive_next(self) -> None:
+        """The first of all that is expected of the dealer."""
+        self._due.popleft().receive()
+
     def receive(self, sender: int, dtype: DTypeLike, shape: Sequence[int]) -> tuple[Array, Stamp]:
+        if sender == self.world.dealer:
+            while self._due:
+                self.receive_next()
+        return self.receive_now(sender, dtype, shape)
+
+    def receive_now(self, sender: int, dtype: DTypeLike, shape: Sequence[int]) -> tuple[Array, Stamp]:
+        """What comes next of that sender, whatever is expected of it."""
         if self.rank == self.world.dealer:
             self._keep_to_protocol("array", sender, self.rank)
         self.idling.leave()

@@ -95,12 +95,11 @@ def bit_products(me: Party, x: Bulk | None, words: int, terms: Terms, purpose: s
     assert x is not None
     masks = dealt.mask("masks")
     receive = start_opening(me, dealt.masked("masks", x ^ masks))
-    products = dealt.bound("products") if terms.monomials else masks[:0]
 
     def finish() -> Bulk:
-        out = np.empty((terms.count, words), np.uint64)
-        lead = ONES if me.lead else np.uint64(0)
-        fold_products(receive(), masks, products, terms.rows, terms.negated, terms.index, terms.sizes, lead, out)
+        opened, out = receive(), np.empty((terms.count, words), np.uint64)
+        products, lead = dealt.bound("products") if terms.monomials else masks[:0], ONES if me.lead else np.uint64(0)
+        fold_products(opened, masks, products, terms.rows, terms.negated, terms.index, terms.sizes, lead, out)
         return out
 
     return finish

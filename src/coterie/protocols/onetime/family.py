@@ -153,7 +153,7 @@ class OneTime(OneTimeWords):
         """SVK-means: distances that the parties have computed in the clear, each its part."""
         n, k = values.shape
         parts = parts_of(np.arange(n), self.problem.block_rows)
-        blocks = [Block(b, rows, ()) for b, rows in enumerate(parts)]
+        blocks = [Block(b, rows) for b, rows in enumerate(parts)]
         for block in blocks:
             block.held["values"] = values[block.rows]
         return self._binary(self.on_blocks(least_cells, blocks)(), blocks, n, index_bits(k, False))

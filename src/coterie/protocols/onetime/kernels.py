@@ -249,22 +249,23 @@ def two_products(x, f, e, b, out):
                         result[i] += right[i] * second
 
 
-@njit(types.void(_w2, _w2, _w2, _w2, _W2), cache=True, nogil=True)
-def two_sums(x, h, e, u, out):
-    """out[j, l] += sum over i of h[j, i] x[l, i] + u[j, i] e[l, i]: x, e (d, n), h, u (k, n), out (k, d).
+@njit(types.void(_w2, _w2, _w2, _w2, _i8, _W2), cache=True, nogil=True)
+def two_sums(x, h, e, u, first, out):
+    """out[j, l] += sum over i of h[j, i] x[l, first + i] + u[j, i] e[l, first + i]: x, e (d, n), h, u (k, m), out
+    (k, d).
 
     x may have no rows: then only the second sum is added.
     """
-    d, n = e.shape
-    for start in range(0, n, 1024):
-        stop = min(start + 1024, n)
+    d, m = e.shape[0], u.shape[1]
+    for start in range(0, m, 1024):
+        stop = min(start + 1024, m)
         for j in range(out.shape[0]):
             mask_share = u[j, start:stop]
             for l in range(d):
-                right = e[l, start:stop]
+                right = e[l, first + start : first + stop]
                 total = np.uint64(0)
                 if x.shape[0]:
-                    left, opened = x[l, start:stop], h[j, start:stop]
+                    left, opened = x[l, first + start : first + stop], h[j, start:stop]
                     for i in range(stop - start):
                         total += opened[i] * left[i] + mask_share[i] * right[i]
                 else:

@@ -131,7 +131,7 @@ def weigh_cells(family: OneTime, block: Block, number: int, mask: CenterMask) ->
     with the weights."""
     me, holding = family.me, block.held["table"][1]
     own = block.held.get("x", NOTHING)
-    squares = Block(block.number, block.rows, block.holders, block.cells)
+    squares = Block(block.number, block.rows, block.runs, block.cells)
     e = enter_masked(me, squares, own * own, number, holding)
     squares.held |= {"table": (number, holding), "e": e, "x": own * own}
     alone = replace(mask, squares=np.zeros(1, np.uint64))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -31,6 +32,7 @@ __all__ = [
     "Block",
     "Hot",
     "RowWeights",
+    "Run",
     "blinded_scores",
     "block_scores",
     "block_sums",
@@ -48,6 +50,8 @@ __all__ = [
 NOTHING = np.empty((0, 0), np.uint64)
 WEIGHTS = "weights"
 MINUS_TWO = np.uint64(2**64 - 2)
+#: Cells of the largest table whose masks the helper keeps, instead of expanding them in every iteration.
+KEPT_MASKS = 1 << 20
 
 
 class RowWeights(NamedTuple):
@@ -61,14 +65,33 @@ class RowWeights(NamedTuple):
     dealt: bool = False
 
 
+class Run(NamedTuple):
+    """Rows of a block that stand side by side and of which the same parties hold cells: `start` to `stop` - 1."""
+
+    start: int
+    stop: int
+    holders: tuple[int, ...]
+
+
 class Block(Resident):
-    """Rows that the same parties hold cells of, padded to a multiple of 64: the unit of labelling.
+    """Rows in runs, padded to a multiple of 64: the unit of labelling. All runs are labelled at once; what is opened of
+    a row to those alone who hold cells of it, is opened run by run.
 
     Kept with it, at the data parties: `e` (d, numbers), the data less their masks, known to every data party; `x`, what
     this party holds, zero elsewhere, or empty where it holds nothing.
     """
 
-    __slots__ = ()
+    __slots__ = ("runs",)
+
+    def __init__(
+        self, number: int, rows: NDArray[np.int64], runs: tuple[Run, ...] = (), cells: tuple[int, ...] = ()
+    ) -> None:
+        super().__init__(number, rows, tuple(sorted({j for run in runs for j in run.holders})), cells)
+        self.runs = runs
+
+    @property
+    def kind(self) -> Hashable:
+        return super().kind, self.runs
 
     @property
     def numbers(self) -> int:
@@ -84,12 +107,21 @@ class Hot:
 
 
 def blocks_of(holding: Holding, parties: int, size: int) -> list[Block]:
-    """Cut the rows, grouped by who holds cells of them, into blocks of at most `size`."""
+    """Cut the rows, one group of holders after the other, into blocks of at most `size`."""
+    groups = holding.label_groups(parties)
+    edges = np.cumsum([0, *(len(rows) for rows, _ in groups)]).tolist()
     blocks: list[Block] = []
-    for rows, holders in holding.label_groups(parties):
-        for part in parts_of(rows, size):
-            cells = tuple([holding.count_cells(part, j) for j in holders])
-            blocks.append(Block(len(blocks), part, tuple(holders), cells))
+    at = 0
+    for part in parts_of(np.concatenate([np.empty(0, np.int64), *(rows for rows, _ in groups)]), size):
+        end = at + len(part)
+        spans = [(max(low, at) - at, min(high, end) - at) for low, high in pairwise(edges)]
+        runs = tuple(
+            [Run(*span, tuple(who)) for span, (_, who) in zip(spans, groups, strict=True) if span[0] < span[1]]
+        )
+        block = Block(len(blocks), part, runs)
+        block.cells = tuple([holding.count_cells(part, j) for j in block.holders])
+        blocks.append(block)
+        at = end
     return blocks
 
 
@@ -169,16 +201,20 @@ def data_mask(me: Party, owner: int, table: int, block: Block, count: int) -> Bu
 
 
 def data_masks(me: Party, block: Block) -> Bulk:
-    """At the helper: A (d, numbers) of a block."""
+    """At the helper: A (d, numbers) of a block. Those of a small table are kept, of a large one they are made anew."""
+    kept: Bulk | None = block.held.get("masks")
+    if kept is not None:
+        return kept
     number, holding = block.held["table"]
     a = np.zeros((holding.d, block.numbers), np.uint64)
-    for j in block.holders:
-        if len(block.holders) == 1:
-            size = holding.d * len(block.rows)
-            a[:, : len(block.rows)] = data_mask(me, j, number, block, size).reshape(len(a), -1)
+    for j, count in zip(block.holders, block.cells, strict=True):
+        mask, runs = data_mask(me, j, number, block, count), [run for run in block.runs if j in run.holders]
+        if len(runs) == 1 and runs[0].holders == (j,):
+            a[:, runs[0].start : runs[0].stop] = mask.reshape(len(a), -1)
         else:
-            cells = _cells(holding, block, j)
-            a[cells] = data_mask(me, j, number, block, int(cells.sum()))
+            a[_cells(holding, block, j)] = mask
+    if holding.n * holding.d <= KEPT_MASKS:
+        block.held["masks"] = a
     return a
 
 
@@ -350,9 +386,11 @@ def sum_width(problem: Problem) -> int:
 
 
 @declared
-def sums_material(rows: int, d: int, numbers: int, width: int, holders: Sequence[int]) -> Material:
-    masks, bound = {"U": Unpacked(rows, numbers, width=width)}, {"UA": Packed(rows, d, width=width)}
-    return Material("sums", masks, bound, to=holders)
+def sums_material(rows: int, d: int, width: int, runs: tuple[Run, ...]) -> Material:
+    """A mask for each run of rows, which is opened to their holders."""
+    masks = {f"U {i}": Unpacked(rows, run.stop - run.start, width=width) for i, run in enumerate(runs)}
+    to = {f"U {i}": run.holders for i, run in enumerate(runs)}
+    return Material("sums", masks, {"UA": Packed(rows, d, width=width)}, to=to)
 
 
 @metered("Sums")
@@ -361,23 +399,30 @@ def block_sums(me: Party, block: Block, h: Bulk, columns: int, width: int) -> Bu
     (k, d). One round.
 
     1. Dealt: [U] uniform, [U^T A].
-    2. H - U, opened to the parties that hold cells of these rows, and to nobody else.
+    2. H - U, opened run by run to the parties that hold cells of these rows, and to nobody else.
     3. They compute (H - U)^T X in the clear; everybody adds [U]^T E + [U^T A].
     """
-    rows, d = len(h), columns
-    dealt = me.deal(sums_material(rows, d, block.numbers, width, block.holders))
+    rows, d, runs = len(h), columns, block.runs
+    dealt = me.deal(sums_material(rows, d, width, runs))
     if me.deals:
 
         def deal() -> dict[str, Bulk]:
-            product, u = np.zeros((rows, d), np.uint64), dealt.mask("U")
-            two_sums(NOTHING, u, data_masks(me, block), u, product)
+            product, a = np.zeros((rows, d), np.uint64), data_masks(me, block)
+            for i, run in enumerate(runs):
+                u = dealt.mask(f"U {i}")
+                two_sums(NOTHING, u, a, u, run.start, product)
             return {"UA": product}
 
         dealt.bind(deal)()
         return NOTHING
-    u = dealt.mask("U")
-    mask = np.uint64((1 << width) - 1)
-    opened = start_opening(me, dealt.masked("U", (h - u) & mask))()
+    mask, x, e = np.uint64((1 << width) - 1), block.held["x"], block.held["e"]
+    masks = [dealt.mask(f"U {i}") for i in range(len(runs))]
+    openings = [
+        start_opening(me, dealt.masked(f"U {i}", (h[:, run.start : run.stop] - u) & mask))
+        for i, (run, u) in enumerate(zip(runs, masks, strict=True))
+    ]
+    opened = [receive() for receive in openings]
     total = dealt.bound("UA")
-    two_sums(block.held["x"], opened, block.held["e"], u, total)
+    for run, u, less_u in zip(runs, masks, opened, strict=True):
+        two_sums(x if me.rank in run.holders else NOTHING, less_u, e, u, run.start, total)
     return total & mask
