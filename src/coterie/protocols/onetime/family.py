@@ -78,7 +78,7 @@ class OneTime(OneTimeWords):
     name = "onetime"
     divisions: ClassVar[dict[str, Division]] = {"secret": "reciprocal", "revealed": "reciprocal"}
     dealer_hears = frozenset({"note"})
-    kernels = ("coterie.protocols.onetime.kernels",)
+    kernels = ("coterie.protocols.onetime.fused", "coterie.protocols.onetime.kernels")
     block_comparisons = 3 << 16
 
     @classmethod
