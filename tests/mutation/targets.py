@@ -37,6 +37,7 @@ TESTS = {
     ],
     "protocols/onetime/": [
         "tests/protocols/test_onetime_kernels.py",
+        "tests/protocols/test_onetime_fused.py",
         "tests/protocols/test_onetime.py",
         "tests/protocols/test_sign.py",
         "tests/protocols/test_labelling.py",

@@ -189,7 +189,7 @@ def test_winners_scores_for_all_bits_and_words_of_a_tiny_ring(p, sizes):
     def role(me):
         z = blind(me, mine(me, words), len(values), n, 4)
         _, opened = compare(me, z, first, other, first, other, n, 4)
-        new = go_on_with(me, z, opened, mine(me, picks), first, other, starts, n, 4)()
+        new = go_on_with(me, z, opened, mine(me, picks), np.searchsorted(starts, first), other, starts, n, 4)()
         return new.noise() if me.deals else new.share
 
     noise, *shares = run(p, role).results

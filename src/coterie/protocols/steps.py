@@ -335,6 +335,6 @@ def _check_table(rows: Secret, labels: Secret) -> None:
 
 def clear_bits(opened: NDArray[Any] | None, count: int) -> list[bool]:
     """Bits as they were opened. Nobody goes on without them, or with anything but bits."""
-    if opened is None or opened.size != count or not np.isin(opened, (0, 1)).all():
+    if opened is None or opened.size != count or not ((opened == 0) | (opened == 1)).all():
         raise ProtocolError(f"what was opened to this role is not there or not {count} bits")
     return [bool(bit) for bit in opened.flat]

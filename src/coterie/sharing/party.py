@@ -100,7 +100,6 @@ class Party:
                 here = Party(channel, streams[block], Dealing(channel, streams[block], block), self.ledger)
                 results.append(work(here, block))
                 ends.append(channel.clock)
-            channel.flush()
             return results, ends
 
         if self.workers is None:
@@ -118,7 +117,9 @@ class Party:
 
         def beside(lane: int) -> tuple[list[T], list[Stamp]]:
             with self.channel.idling.working():
-                return run(lanes[lane], range(lane, count, len(lanes)))
+                done = run(lanes[lane], range(lane, count, len(lanes)))
+                lanes[lane].flush()
+                return done
 
         futures = [workers.submit(beside, lane) for lane in range(min(len(lanes), count))]
 

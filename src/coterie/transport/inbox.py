@@ -9,9 +9,11 @@ first, and names it.
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 import ssl
 import time
+from collections.abc import Callable
 from typing import Any, cast
 
 from coterie.errors import FrameError, PeerLost
@@ -71,6 +73,10 @@ class Inbox:
         self.seen: tuple[Header, Control | None] | None = None  # what `glance` has found
         self.last = time.monotonic()  # of a sign of life
         self.waits = False  # what the last heartbeat said
+        #: To be called before this waits for bytes that have not come yet.
+        self.before_wait: Callable[[], None] | None = None
+        self._poll = select.poll()
+        self._poll.register(sock.fileno(), select.POLLIN)
 
     def has(self, count: int) -> bool:
         """Whether so many bytes were read ahead."""
@@ -124,6 +130,8 @@ class Inbox:
     def _read(self, buffer: memoryview[Any]) -> int:
         """Wait for some bytes; how many have come."""
         try:
+            if self.before_wait is not None and not self.sock.pending() and not self._poll.poll(0):
+                self.before_wait()
             count = cast(int, self.sock.read(len(buffer), buffer))  # recv_into with fewer layers: one call a TLS record
         except TimeoutError as error:
             raise PeerLost(f"{self.peer} has been silent for {self.patience:g} seconds", self.peer) from error

@@ -179,8 +179,8 @@ class Metered(Channel):
         self.bytes_sent += HEADER_BYTES + array.nbytes
 
     def expect(self, size: int) -> Due:
-        """So many bytes of the dealer's, to be taken later. A dealer that is sent arrays deals in answer to them, and is
-        waited for at once. All that another one sends depends on nothing: it counts as if it were here."""
+        """So many bytes of the dealer's, to be taken later. A dealer that is sent arrays deals in answer to them, and
+        is waited for at once. All that another one sends depends on nothing: it counts as if it were here."""
         due = Due(self, size)
         self._due.append(due)
         if self._dealer_hears is None or "array" in self._dealer_hears:

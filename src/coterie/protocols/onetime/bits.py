@@ -11,14 +11,31 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.protocols.onetime.kernels import fold_products, xor_products
+from coterie.protocols.onetime.fused import fold_products
+from coterie.protocols.onetime.kernels import xor_products
+from coterie.randomness import Dealt
 from coterie.randomness.material import Bits, Material, declared
 from coterie.ring import Bulk
 from coterie.sharing import Party, hollow_after, start_opening
 
-__all__ = ["ONES", "BitFactor", "Terms", "bit_products", "fours", "pack_rows", "padded", "pairs_of", "unpack_rows"]
+__all__ = [
+    "ONES",
+    "BitFactor",
+    "Terms",
+    "bit_factors",
+    "bit_products",
+    "deal_products",
+    "fours",
+    "pack_rows",
+    "padded",
+    "pairs_of",
+    "products_material",
+    "products_of",
+    "unpack_rows",
+]
 
-ONES = np.uint64(0xFFFFFFFFFFFFFFFF)
+ONES, NONE = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(0)
+NO_ROWS = np.empty(0, np.int64)
 
 
 class BitFactor(NamedTuple):
@@ -30,7 +47,10 @@ class BitFactor(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """Products of literals over `variables` rows of bits, with the products of masks that they need."""
+    """Products of literals over `variables` rows of bits, with the products of masks that they need.
+
+    `places`: the number of each product.
+    """
 
     variables: int
     count: int
@@ -41,6 +61,22 @@ class Terms:
     negated: NDArray[np.uint64]
     index: NDArray[np.int64]
     sizes: NDArray[np.int64]
+    places: NDArray[np.int64]
+
+    def fold(
+        self,
+        opened: Bulk,
+        masks: Bulk,
+        products: Bulk,
+        lead: bool,
+        x: Bulk,
+        tops: NDArray[np.int64],
+        target: NDArray[np.int64],
+        out: Bulk,
+    ) -> None:
+        """Rows x[tops], as far as there are any, and added to row target[t] of these, the share of product t."""
+        given = self.rows, self.negated, self.index, self.sizes
+        fold_products(opened, masks, products, *given, ONES if lead else NONE, x, tops, target, out)
 
 
 @lru_cache(maxsize=512)
@@ -64,7 +100,8 @@ def products_of(variables: int, terms: tuple[tuple[BitFactor, ...], ...]) -> Ter
         members[m, : len(key)] = key
     degrees = np.array([len(key) for key in place], np.int64)
     sizes = np.array([len(term) for term in terms], np.int64)
-    return Terms(variables, len(terms), len(place), members, degrees, rows, negated, index, sizes)
+    places = np.arange(len(terms), dtype=np.int64)
+    return Terms(variables, len(terms), len(place), members, degrees, rows, negated, index, sizes, places)
 
 
 @declared
@@ -85,24 +122,29 @@ def bit_products(me: Party, x: Bulk | None, words: int, terms: Terms, purpose: s
     """
     dealt = me.deal(products_material(terms, words, purpose))
     if me.deals:
-
-        def deal() -> dict[str, Bulk]:
-            if terms.monomials:
-                xor_products(dealt.mask("masks"), terms.members, terms.degrees, dealt.target("products"))
-            return {}
-
-        return hollow_after(dealt.bind(deal), (terms.count, words))
+        return hollow_after(deal_products(dealt, terms), (terms.count, words))
     assert x is not None
     masks = dealt.mask("masks")
     receive = start_opening(me, dealt.masked("masks", x ^ masks))
 
     def finish() -> Bulk:
         opened, out = receive(), np.empty((terms.count, words), np.uint64)
-        products, lead = dealt.bound("products") if terms.monomials else masks[:0], ONES if me.lead else np.uint64(0)
-        fold_products(opened, masks, products, terms.rows, terms.negated, terms.index, terms.sizes, lead, out)
+        products = dealt.bound("products") if terms.monomials else masks[:0]
+        terms.fold(opened, masks, products, me.lead, masks, NO_ROWS, terms.places, out)
         return out
 
     return finish
+
+
+def deal_products(dealt: Dealt, terms: Terms) -> Callable[[], None]:
+    """Step 1 at the helper; call what is returned where the parties receive."""
+
+    def deal() -> dict[str, Bulk]:
+        if terms.monomials:
+            xor_products(dealt.mask("masks"), terms.members, terms.degrees, dealt.target("products"))
+        return {}
+
+    return dealt.bind(deal)
 
 
 def bit_factors(rows: Sequence[int]) -> tuple[BitFactor, ...]:

@@ -138,12 +138,20 @@ def choice_material(rows: int, numbers: int, width: int) -> Material:
 
 
 def go_on_with(
-    me: Party, z: Blinded, opened: Opened, b: Bulk, first: Nodes, other: Nodes, groups: Nodes, numbers: int, width: int
+    me: Party,
+    z: Blinded,
+    opened: Opened,
+    b: Bulk | None,
+    target: Nodes,
+    other: Nodes,
+    groups: Nodes,
+    numbers: int,
+    width: int,
 ) -> Callable[[], Blinded]:
     """The scores of the groups' winners, with other noise: z_first + sum of b (z_other - z_first) over a group, from
     what is open of these differences and the bits <b> (pairs, numbers / 64) that say who has won. One round.
 
-    `groups`: the first node of each.
+    `groups`: the first node of each; `target`: the group of each pair.
 
     1. Dealt: <rho>, and [rho] as words; for R, the noise of c = z_other - z_first + R: [S0] uniform, from seeds, and
        [S1] = (1 - rho) R + nu, for nu = S0 - rho R, which is uniform.
@@ -152,7 +160,7 @@ def go_on_with(
 
     Sends at once; call what is returned to receive and combine.
     """
-    rows, target = len(other), np.searchsorted(groups, first)
+    rows = len(other)
     dealt = me.deal(choice_material(rows, numbers, width))
     if me.deals:
         found: list[Bulk] = []
@@ -160,7 +168,7 @@ def go_on_with(
         def deal() -> dict[str, Bulk]:
             noise = z.noise()
             words, second = np.empty((2, rows, numbers), np.uint64)
-            out = noise[groups]
+            out, first = noise[groups], groups[target]
             deal_chosen(noise, first, other, dealt.mask("rho"), dealt.free("S0"), target, words, second, out)
             found.append(out)
             return {"rho words": words, "S1": second}
@@ -172,6 +180,7 @@ def go_on_with(
             return Blinded(noise=found.pop)
 
         return blinded
+    assert b is not None
     share, c = z.share, opened.c
     rho = dealt.mask("rho")
     receive = start_opening(me, dealt.masked("rho", b ^ rho))

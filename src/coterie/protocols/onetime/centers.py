@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from coterie.errors import ProtocolError
+from coterie.protocols.onetime.fused import add_row_products, row_products
 from coterie.randomness.material import Material, Packed, declared
 from coterie.ring import Bulk
 from coterie.sharing import Party, Shared, start_opening
@@ -72,13 +73,11 @@ def mask_centers(me: Party, centers: Shared) -> None:
     dealt = me.deal(centers_material(k, d))
     b = dealt.mask("B")
     if me.deals:
-        dealt.bind(lambda: {"BB": (b * b).sum(axis=1, dtype=np.uint64)})()
+        dealt.bind(lambda: {"BB": _row_products(b, b)})()
         centers.memo = Masks(CenterMask(b[:0], b, b[:0, 0]))
         return
-    f = start_opening(me, dealt.masked("B", centers.share - b))()
-    squares = (f * b * np.uint64(2)).sum(axis=1, dtype=np.uint64) + dealt.bound("BB")
-    if me.lead:
-        squares += (f * f).sum(axis=1, dtype=np.uint64)
+    f, squares = start_opening(me, dealt.masked("B", np.subtract(centers.share, b, order="C")))(), dealt.bound("BB")
+    add_row_products(f, b, f, b, np.uint64(me.lead), squares)
     centers.memo = Masks(CenterMask(f, b, squares))
 
 
@@ -103,17 +102,22 @@ def weigh_centers(me: Party, centers: Shared, weights: Shared) -> None:
     dealt = me.deal(weighed_material(*centers.shape))
     b = dealt.mask("B")
     if me.deals:
-        dealt.bind(lambda: {"WB": scale.b * own.b, "BB": (own.b * b).sum(axis=1, dtype=np.uint64)})()
+        dealt.bind(lambda: {"WB": scale.b * own.b, "BB": _row_products(own.b, b)})()
         centers.memo = Masks(own, CenterMask(b[:0], b, b[:0, 0]), weights)
         return
     weighed = scale.f * own.b + own.f * scale.b + dealt.bound("WB")
     if me.lead:
         weighed += scale.f * own.f
-    f = start_opening(me, dealt.masked("B", weighed - b))()
-    squares = (own.f * b + f * own.b).sum(axis=1, dtype=np.uint64) + dealt.bound("BB")
-    if me.lead:
-        squares += (own.f * f).sum(axis=1, dtype=np.uint64)
+    f, squares = start_opening(me, dealt.masked("B", weighed - b))(), dealt.bound("BB")
+    add_row_products(own.f, own.b, f, b, np.uint64(me.lead), squares)
     centers.memo = Masks(own, CenterMask(f, b, squares), weights)
+
+
+def _row_products(x: Bulk, y: Bulk) -> Bulk:
+    """The sums over the rows (k,) of the products of two arrays (k, d)."""
+    out = np.empty(len(x), np.uint64)
+    row_products(x, y, out)
+    return out
 
 
 def movement(me: Party, old: Shared, new: Shared, weighed: bool = False) -> Shared:
@@ -123,20 +127,17 @@ def movement(me: Party, old: Shared, new: Shared, weighed: bool = False) -> Shar
     same, where there are none): sum f f' + f [b'] + f' [b] + [sum b b'].
     """
     dealt, ring = me.deal(movement_material()), old.ring
-    (old_own, new_own), (old_weighed, new_weighed) = (
-        (mask_of(old, one), mask_of(new, one)) for one in (False, weighed)
-    )
+    kinds = (False, True) if weighed else (False,)
+    masks = [(mask_of(old, one), mask_of(new, one)) for one in kinds]
     if me.deals:
 
         def deal() -> dict[str, Bulk]:
-            product = (new_own.b - old_own.b) * (new_weighed.b - old_weighed.b)
-            return {"bb": product.sum(dtype=np.uint64).reshape(1)}
+            b = [(after.b - before.b).reshape(1, -1) for before, after in masks]
+            return {"bb": _row_products(b[0], b[-1])}
 
         dealt.bind(deal)()
         return me.hollow(ring, (1,))
-    f, b = new_own.f - old_own.f, new_own.b - old_own.b
-    f2, b2 = new_weighed.f - old_weighed.f, new_weighed.b - old_weighed.b
-    share = dealt.bound("bb") + (f * b2 + f2 * b).sum(dtype=np.uint64)
-    if me.lead:
-        share = share + (f * f2).sum(dtype=np.uint64)
+    moved = [((after.f - before.f).reshape(1, -1), (after.b - before.b).reshape(1, -1)) for before, after in masks]
+    share = dealt.bound("bb")
+    add_row_products(*moved[0], *moved[-1], np.uint64(me.lead), share)
     return me.shared(ring, share)

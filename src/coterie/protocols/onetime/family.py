@@ -26,7 +26,7 @@ from coterie.protocols.onetime.cells import (
 )
 from coterie.protocols.onetime.centers import CenterMask, mask_centers, mask_of, movement, weigh_centers
 from coterie.protocols.onetime.labelling import bracket, index_bits, schedule_of, score_width, tournament
-from coterie.protocols.onetime.means import mean_times_power, open_places, reciprocal_table, table_bits
+from coterie.protocols.onetime.means import mean_times_power, open_places, reciprocal_table, table_bits, truncate
 from coterie.protocols.onetime.primitives import BITS, Binary, OneTimeWords
 from coterie.protocols.onetime.seeding import (
     add_cell_weights,
@@ -78,7 +78,7 @@ class OneTime(OneTimeWords):
     name = "onetime"
     divisions: ClassVar[dict[str, Division]] = {"secret": "reciprocal", "revealed": "reciprocal"}
     dealer_hears = frozenset({"note"})
-    kernels = ("coterie.protocols.onetime.kernels",)
+    kernels = ("coterie.protocols.onetime.fused", "coterie.protocols.onetime.kernels")
     block_comparisons = 3 << 16
 
     @classmethod
@@ -330,6 +330,12 @@ class OneTime(OneTimeWords):
             x = bit_products(me, x, words, fours(rows), "any")()
             rows = -(-rows // 4)
         return 1 - self._unpacked(x, (into,))
+
+    def open_stop_bit(self, movement: Shared, threshold: int, reason: str) -> bool:
+        """Of one number, the sign as a word: x / 2^(w-2), rounded down, is -1 or 0. In two rounds, where `is_negative`
+        takes three; the tables of digits of 8 bits that it needs would be large for many numbers."""
+        left = threshold - self.widen(movement)
+        return self.open_to_all(truncate(self.me, left, self.ring.width - 2, nearest=False) + 1, "stop bit", reason)[0]
 
     def open_to_all(self, bits: Shared, what: str, reason: str) -> list[bool]:
         """The bits are opened among the players; P1 tells the dealer, who receives no array."""

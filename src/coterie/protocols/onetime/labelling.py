@@ -8,7 +8,7 @@ scores the lower index wins.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.protocols.interface import Problem
-from coterie.protocols.onetime.bits import ONES, BitFactor, Terms, bit_products, products_of, unpack_rows
+from coterie.protocols.onetime.bits import ONES, BitFactor, Terms, bit_factors, bit_products, products_of, unpack_rows
 from coterie.protocols.onetime.blinded import Blinded, compare, go_on_with
+from coterie.protocols.onetime.fused import put_rows
 from coterie.protocols.onetime.kernels import masked_difference, select_by_bits
 from coterie.randomness.material import Bits, Material, Packed, Unpacked, declared
 from coterie.ring import Bulk
@@ -41,10 +42,35 @@ __all__ = [
 FAN_IN = 4
 
 
+class Rows(NamedTuple):
+    """Rows of bits by number, of two arrays one behind the other, or their complements, where `flips` is all ones."""
+
+    rows: NDArray[np.int64]
+    flips: NDArray[np.uint64]
+    places: NDArray[np.int64]
+
+    def put(self, first: Bulk, second: Bulk, lead: np.uint64, out: Bulk) -> None:
+        """To their places in `out`; P1 complements, whose `lead` is all ones."""
+        put_rows(first, second, self.rows, self.flips, self.places, lead, out)
+
+    def take(self, first: Bulk, second: Bulk, lead: np.uint64) -> Bulk:
+        """Where each has a place."""
+        out = np.empty((len(self.rows), first.shape[1]), np.uint64)
+        self.put(first, second, lead, out)
+        return out
+
+
+def rows_of(literals: Sequence[BitFactor], places: Sequence[int] | None = None) -> Rows:
+    """Literals, to be put into places; without, in their order."""
+    flips = np.array([ONES if literal.negated else 0 for literal in literals], np.uint64)
+    to = range(len(literals)) if places is None else places
+    return Rows(np.array([literal.row for literal in literals], np.int64), flips, np.array(to, np.int64))
+
+
 class Stage(NamedTuple):
     """Products of literals that belong to one round, over rows of bits given by number."""
 
-    rows: list[int]
+    rows: Rows
     terms: Terms
 
 
@@ -52,20 +78,23 @@ class Bracket(NamedTuple):
     """One level: which nodes are compared, how the winners' bits come about, and what goes on.
 
     Bits live in one growing array of rows: first the signs of the pairs, then each stage's products.
-    `winner`: per node, the literal that says it won its group (None where it had no opponent).
-    `groups`: the first node of each; `first`, `other`: the pairs of a group's first and each other node.
-    `joined`: products of clusters' old bits (their rows after all others) with their node's literal.
+    `groups`: the first node of each; `first`, `other`: the pairs of a group's first and each other node; `target`: the
+    groups of these pairs. `picks`: per pair, the literal that says that the other node won its group.
+    `joined`: products of clusters' old bits (their rows after all others) with the literal that says their node won.
+    `kept`: what becomes of the clusters' bits, by place: these products (their rows after all others) or, where a node
+    is one cluster, its literal. Bits of a node without opponents stay.
     """
 
     left: NDArray[np.int64]
     right: NDArray[np.int64]
     stages: list[Stage]
-    winner: list[BitFactor | None]
     groups: NDArray[np.int64]
     first: NDArray[np.int64]
     other: NDArray[np.int64]
-    clusters: list[list[int]]
+    target: NDArray[np.int64]
+    picks: Rows
     joined: Stage | None
+    kept: Rows
 
 
 def score_width(problem: Problem) -> int:
@@ -138,27 +167,32 @@ def bracket(clusters: int, schedule: tuple[int, ...]) -> tuple[Bracket, ...]:
         stages, rows = _reduce(factors, len(pairs))
         winner = [own[0] if own else None for own in factors]
         joined_terms: list[tuple[int, BitFactor]] = []
-        for a, own in enumerate(nodes):
-            literal = winner[a]
+        kept: dict[int, BitFactor] = {}
+        for own, literal in zip(nodes, winner, strict=True):
             if literal is not None and len(own) > 1:
+                kept |= {c: BitFactor(rows + len(joined_terms) + i) for i, c in enumerate(own)}
                 joined_terms += [(rows + c, literal) for c in own]
+            elif literal is not None:
+                kept[own[0]] = literal
         joined = None
         if joined_terms:
             joined_rows = sorted({row for row, _ in joined_terms} | {literal.row for _, literal in joined_terms})
             place = {row: i for i, row in enumerate(joined_rows)}
             terms = tuple((BitFactor(place[c]), BitFactor(place[h.row], h.negated)) for c, h in joined_terms)
-            joined = Stage(joined_rows, products_of(len(joined_rows), terms))
+            joined = Stage(rows_of(bit_factors(joined_rows)), products_of(len(joined_rows), terms))
+        others = [a for group in members for a in group[1:]]
         levels.append(
             Bracket(
                 np.array([i for i, _ in pairs], np.int64),
                 np.array([j for _, j in pairs], np.int64),
                 stages,
-                winner,
                 np.array(starts, np.int64),
                 np.array([group[0] for group in members for _ in group[1:]], np.int64),
-                np.array([a for group in members for a in group[1:]], np.int64),
-                nodes,
+                np.array(others, np.int64),
+                np.array([g for g, group in enumerate(members) for _ in group[1:]], np.int64),
+                rows_of([literal for a in others if (literal := winner[a]) is not None]),
                 joined,
+                rows_of([*kept.values()], [*kept]),
             )
         )
         nodes = [[c for a in group for c in nodes[a]] for group in members]
@@ -183,7 +217,7 @@ def _reduce(factors: list[list[BitFactor]], rows: int) -> tuple[list[Stage], int
                 part = own[len(own) * piece // pieces : len(own) * (piece + 1) // pieces]
                 factors[a].append(BitFactor(rows + len(terms)))
                 terms.append(tuple(BitFactor(place[literal.row], literal.negated) for literal in part))
-        stages.append(Stage(used, products_of(len(used), tuple(terms))))
+        stages.append(Stage(rows_of(bit_factors(used)), products_of(len(used), tuple(terms))))
         rows += len(terms)
     return stages, rows
 
@@ -199,48 +233,27 @@ def one_hot(me: Party, z: Blinded, clusters: int, numbers: int, width: int, sche
     lead = ONES if me.lead else np.uint64(0)
     hot = hollow((clusters, per_row)) if me.deals else np.full((clusters, per_row), lead)
     levels = bracket(clusters, schedule)
+
+    def take(wanted: Rows, rows: Bulk) -> Bulk | None:
+        return None if me.deals else wanted.take(rows, hot, lead)
+
     for level in levels:
         rows, opened = compare(me, z, level.first, level.other, level.left, level.right, numbers, width)
         for stage in level.stages:
-            products = bit_products(me, rows[stage.rows], per_row, stage.terms, "winners")()
-            rows = np.concatenate([rows, products])
-
-        def value(literal: BitFactor, rows: Bulk = rows) -> Bulk:
-            return rows[literal.row] ^ lead if literal.negated and not me.deals else rows[literal.row]
-
+            products = bit_products(me, take(stage.rows, rows), per_row, stage.terms, "winners")()
+            rows = rows if me.deals else np.concatenate([rows, products])
         joined: Callable[[], Bulk] | None = None
         if level.joined is not None:
-            both = np.concatenate([rows, hot])
-            joined = bit_products(me, both[level.joined.rows], per_row, level.joined.terms, "joined winners")
+            joined = bit_products(me, take(level.joined.rows, rows), per_row, level.joined.terms, "joined winners")
         if level is not levels[-1]:
-            picks = np.stack([value(_won(level, a)) for a in level.other])
-            chosen = go_on_with(me, z, opened, picks, level.first, level.other, level.groups, numbers, width)
+            picks = take(level.picks, rows)
+            chosen = go_on_with(me, z, opened, picks, level.target, level.other, level.groups, numbers, width)
         products = joined() if joined is not None else rows[:0]
         if level is not levels[-1]:
             z = chosen()
         if not me.deals:
-            _keep_winners(level, hot, products, value)
+            level.kept.put(rows, products, lead, hot)
     return hot
-
-
-def _keep_winners(level: Bracket, hot: Bulk, products: Bulk, value: Callable[[BitFactor], Bulk]) -> None:
-    """A cluster's bit stays 1 if its node has won: the products with older bits, in their order, or the node's own."""
-    at = 0
-    for a, own in enumerate(level.clusters):
-        if level.winner[a] is None:
-            continue
-        for c in own:
-            if len(own) > 1:
-                hot[c] = products[at]
-                at += 1
-            else:
-                hot[c] = value(_won(level, a))
-
-
-def _won(level: Bracket, node: int) -> BitFactor:
-    literal = level.winner[node]
-    assert literal is not None
-    return literal
 
 
 @declared

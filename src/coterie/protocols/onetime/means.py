@@ -12,12 +12,19 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from coterie.protocols.numerics import reciprocals
-from coterie.protocols.onetime.bits import BitFactor, Terms, pack_rows, padded, products_of, unpack_rows
+from coterie.protocols.onetime.bits import BitFactor, Terms, padded, products_of
 from coterie.protocols.onetime.centers import mask_of
-from coterie.protocols.onetime.kernels import xor_lookup
+from coterie.protocols.onetime.fused import (
+    deal_mean,
+    deal_truncation,
+    digits_below,
+    finish_mean,
+    finish_truncation,
+    mark_places,
+    xor_lookups,
+)
 from coterie.randomness.material import Bits, Material, Packed, declared
 from coterie.ring import Bulk, Words
 from coterie.sharing import Party, Shared, hollow_after, start_opening
@@ -66,19 +73,18 @@ def open_places(me: Party, counts: Shared, rows: int, table: Callable[[], Bulk])
     if me.deals:
 
         def deal() -> dict[str, Bulk]:
-            s, hot = dealt.mask("s"), np.zeros((k, (1 << m) // 64), np.uint64)
-            hot[np.arange(k), s >> np.uint64(6)] = ONE << (s & np.uint64(63))
-            return {"e": hot}
+            mark_places(dealt.mask("s"), dealt.target("e"))
+            return {}
 
         return hollow_after(dealt.bind(deal), (k,))
     s = dealt.mask("s")
     mask = np.uint64((1 << m) - 1)
     receive = start_opening(me, dealt.masked("s", (counts.share + s) & mask))
-    e = dealt.bound("e")
 
     def finish() -> Bulk:
-        c, q = receive(), table()
-        return np.array([xor_lookup(e[j], int(c[j]), q) for j in range(k)], np.uint64)
+        c, looked_up = receive(), np.empty(k, np.uint64)
+        xor_lookups(dealt.bound("e"), c, table(), looked_up)
+        return looked_up
 
     return finish
 
@@ -106,41 +112,50 @@ def mean_times_power(me: Party, sums: Shared, looked_up: Bulk, old: Shared, g: i
     (k, d), w = sums.shape, wide.width
     ring = sums.ring
     assert isinstance(ring, Words)
-    u, count = ring.width, g + 2
+    u = ring.width
     dealt = me.deal(mean_material(k, d, g, u, w))
-    places = np.arange(count, dtype=np.uint64)
     if me.deals:
 
         def deal() -> dict[str, Bulk]:
-            clear, r = (dealt.mask("rho")[:, None] >> places) & ONE, dealt.mask("R")
-            top, quotient = r >> np.uint64(u - 1), clear[:, None, :-1]
-            products = {"R rho": r[:, :, None] * quotient, "R top rho": top[:, :, None] * quotient}
-            kept = clear[:, -1:] * mask_of(old).b
-            return {"R words": r, "R top": top, "rho words": clear, "rho B": kept, **products}
+            r = dealt.mask("R")
+            top, kept, bits = np.empty((k, d), np.uint64), np.empty((k, d), np.uint64), np.empty((k, g + 2), np.uint64)
+            r_rho, top_rho = np.empty((k, d, g + 1), np.uint64), np.empty((k, d, g + 1), np.uint64)
+            deal_mean(dealt.mask("rho"), r, mask_of(old).b, u, top, bits, r_rho, top_rho, kept)
+            words = {"R words": r, "R top": top, "rho words": bits}
+            return {**words, "R rho": r_rho, "R top rho": top_rho, "rho B": kept}
 
         dealt.bind(deal)()
         return me.hollow(wide, (k, d))
-    rho, r = dealt.mask("rho"), dealt.mask("R")
-    mask = np.uint64((1 << u) - 1)
-    offset = np.uint64(1 << (u - 2))
-    receive_bits = start_opening(me, dealt.masked("rho", looked_up ^ rho))
-    blinded = (sums.share + (offset if me.lead else np.uint64(0)) + r) & mask
+    receive_bits = start_opening(me, dealt.masked("rho", looked_up ^ dealt.mask("rho")))
+    blinded = _blind(me, sums.share, 1 << (u - 2), dealt.mask("R"), u)
     receive_words = start_opening(me, dealt.masked("R", blinded))
-    beta, c = (receive_bits()[:, None] >> places) & ONE, receive_words()
-    lead = np.uint64(me.lead)
-    sign = ONE - beta - beta  # 1 - 2 beta
-    kappa = (sign << places)[:, :-1]
-    known = (beta << places)[:, :-1].sum(axis=1, dtype=np.uint64)[:, None]  # sum of 2^b beta_b
-    rho_words = dealt.bound("rho words")
-    q = lead * known + (kappa * rho_words[:, :-1]).sum(axis=1, dtype=np.uint64)[:, None]
-    r_q = known * dealt.bound("R words") + (kappa[:, None] * dealt.bound("R rho")).sum(axis=2, dtype=np.uint64)
-    top_q = known * dealt.bound("R top") + (kappa[:, None] * dealt.bound("R top rho")).sum(axis=2, dtype=np.uint64)
-    unwrapped = (ONE - (c >> np.uint64(u - 1))) << np.uint64(u)
-    product = (c - offset) * q - r_q + unwrapped * top_q
-    flag, flip, kept_mask = beta[:, -1:], sign[:, -1:], mask_of(old)
-    f = kept_mask.f
-    kept = flag * (lead * f + kept_mask.b) + flip * (f * rho_words[:, -1:] + dealt.bound("rho B"))
-    return me.shared(wide, wide.reduce(product + (kept << np.uint64(g))))
+    own, out = mask_of(old), np.empty((k, d), np.uint64)
+    finish_mean(
+        receive_bits(),
+        receive_words(),
+        dealt.bound("rho words"),
+        dealt.bound("R words"),
+        dealt.bound("R top"),
+        dealt.bound("R rho"),
+        dealt.bound("R top rho"),
+        dealt.bound("rho B"),
+        own.f,
+        own.b,
+        u,
+        wide.mask,
+        np.uint64(me.lead),
+        out,
+    )
+    return me.shared(wide, out)
+
+
+def _blind(me: Party, share: Bulk, offset: int, r: Bulk, width: int) -> Bulk:
+    """This party's share of x + offset + r modulo 2^width."""
+    blinded: Bulk = np.add(share, r, order="C")
+    if me.lead:
+        blinded += np.uint64(offset)
+    blinded &= np.uint64((1 << width) - 1)
+    return blinded
 
 
 @declared
@@ -164,10 +179,8 @@ def lift(me: Party, x: Shared, wide: Words = RING) -> Shared:
 
         dealt.bind(deal)()
         return me.hollow(wide, shape)
-    r = dealt.mask("R")
     offset = np.uint64(1 << (u - 2))
-    mask = np.uint64((1 << u) - 1)
-    c = start_opening(me, dealt.masked("R", (x.share + (offset if me.lead else np.uint64(0)) + r) & mask))()
+    c = start_opening(me, dealt.masked("R", _blind(me, x.share, 1 << (u - 2), dealt.mask("R"), u)))()
     unwrapped = (ONE - (c >> np.uint64(u - 1))) << np.uint64(u) if u < 64 else np.uint64(0)
     share = unwrapped * dealt.bound("R top") - dealt.bound("R words")
     return me.shared(wide, wide.reduce(share + (c - offset if me.lead else np.uint64(0))))
@@ -199,11 +212,12 @@ def truncation_material(count: int, g: int, w: int = 64) -> Material:
 
 
 @metered("Truncate")
-def truncate(me: Party, x: Shared, g: int) -> Shared:
-    """[round(x / 2^g)], halves upwards, for -L/4 <= x < L/4 - 2^(g-1), L = 2^w, any shape. Two rounds.
+def truncate(me: Party, x: Shared, g: int, nearest: bool = True) -> Shared:
+    """[round(x / 2^g)], halves upwards, for -L/4 <= x < L/4 - 2^(g-1), L = 2^w, any shape. Two rounds. Not to the
+    `nearest`: rounded down, for -L/4 <= x < L/4.
 
     1. Dealt: [R] uniform, [R >> g], [R >> w-1], and for each 8-bit digit of R mod 2^g a table G_v = [v < digit].
-    2. Open c = y + R for y = x + 2^(w-2) + 2^(g-1), which lies in 0..L/2-1 (uniform).
+    2. Open c = y + R for y = x + 2^(w-2), and 2^(g-1) to round, which lies in 0..L/2-1 (uniform).
     3. [wrap] = (1 - c_top) [R_top]. <less> and <equal> of each digit at c's digits.
     4. [borrow] = [c mod 2^g < R mod 2^g] as a word: the products of `sign.py` in one round, with the
        products of masks dealt as words: x_v = D_v + (1 - 2 D_v) [a_v].
@@ -214,67 +228,27 @@ def truncate(me: Party, x: Shared, g: int) -> Shared:
     count, shape, ring = x.size, x.shape, x.ring
     assert isinstance(ring, Words)
     w = ring.width
-    digits = -(-g // 8)
-    terms = borrow_terms(digits)
-    per_row = padded(count) // 64
+    terms = borrow_terms(-(-g // 8))
     dealt = me.deal(truncation_material(count, g, w))
-    low = np.uint64((1 << g) - 1)
-    shifts = np.arange(digits, dtype=np.uint64) * np.uint64(8)
     if me.deals:
 
         def deal() -> dict[str, Bulk]:
-            r, singles = dealt.mask("R"), unpack_rows(dealt.mask("masks"), count).astype(np.uint64)
-            tables = _thermometers(((r & low)[:, None] >> shifts) & np.uint64(255))
-            products = [singles[terms.members[m, : terms.degrees[m]]].prod(axis=0) for m in range(terms.monomials)]
-            whole = np.concatenate([singles, np.array(products, np.uint64).reshape(-1, count)])
-            return {"high": r >> np.uint64(g), "top": r >> np.uint64(w - 1), "tables": tables, "products": whole}
+            high, top = np.empty(count, np.uint64), np.empty(count, np.uint64)
+            products, masks = np.empty((terms.variables + terms.monomials, count), np.uint64), dealt.mask("masks")
+            tables = dealt.target("tables")
+            deal_truncation(dealt.mask("R"), masks, terms.members, terms.degrees, g, w, high, top, tables, products)
+            return {"high": high, "top": top, "products": products}
 
         dealt.bind(deal)()
         return me.hollow(ring, shape)
-    r, masks = dealt.mask("R"), dealt.mask("masks")
-    y = x.reshape(count) + ((1 << (w - 2)) + (1 << (g - 1)))
-    c = start_opening(me, dealt.masked("R", ring.add(y.share, r)))()
-    places = ((c & low)[:, None] >> shifts) & np.uint64(255)
-    less, equal = _table_bits(dealt.bound("tables"), places, np.uint64(me.lead))
-    rows = np.concatenate([less.T, equal.T[1:]])
-    masked = start_opening(me, dealt.masked("masks", pack_rows(rows, per_row) ^ masks))()
-    opened = unpack_rows(masked, count).astype(np.uint64)
-    borrow = _fold_words(opened, dealt.bound("products"), terms, np.uint64(me.lead))
-    wrap = (ONE - (c >> np.uint64(w - 1))) * dealt.bound("top")
-    share = (wrap << np.uint64(w - g)) - dealt.bound("high") - borrow
-    if me.lead:
-        share += (c >> np.uint64(g)) - np.uint64(1 << (w - 2 - g))
-    return me.shared(ring, ring.reduce(share).reshape(shape))
-
-
-def _thermometers(digits: Bulk) -> Bulk:
-    """256-bit tables (..., 4 words): bit v is [v < digit]."""
-    below = np.arange(256) < digits.astype(np.int64)[..., None]
-    return np.packbits(below, axis=-1, bitorder="little").view(np.uint64)
-
-
-def _table_bits(tables: Bulk, places: Bulk, lead: np.uint64) -> tuple[Bulk, Bulk]:
-    """G_v and G_(v-1) XOR G_v at the given places (count, digits), with G_(-1) = 1 at P1."""
-
-    def at(v: NDArray[np.int64]) -> Bulk:
-        word = np.take_along_axis(tables, (v >> 6)[..., None], axis=-1)[..., 0]
-        return (word >> (v & 63).astype(np.uint64)) & ONE
-
-    v = places.astype(np.int64)
-    less = at(v)
-    before = np.where(v == 0, lead, at(np.maximum(v - 1, 0)))
-    return less, less ^ before
-
-
-def _fold_words(opened: Bulk, shares: Bulk, terms: Terms, lead: np.uint64) -> Bulk:
-    """The sum of the terms' products, as words: f[S without i] = D_i f[S] + (1 - 2 D_i) f[S with i]."""
-    total = np.zeros(opened.shape[1], np.uint64)
-    for t in range(terms.count):
-        size = int(terms.sizes[t])
-        f = [np.full(opened.shape[1], lead), *(shares[terms.index[t, s]] for s in range(1, 1 << size))]
-        for i in reversed(range(size)):
-            bit = opened[terms.rows[t, i]]
-            half = 1 << i
-            f = [bit * f[s] + (ONE - bit - bit) * f[s + half] for s in range(half)]
-        total += f[0]
-    return total
+    lead = np.uint64(me.lead)
+    offset = (1 << (w - 2)) + nearest * (1 << (g - 1))
+    c = start_opening(me, dealt.masked("R", _blind(me, x.share.reshape(count), offset, dealt.mask("R"), w)))()
+    masks = dealt.mask("masks")
+    rows = np.empty_like(masks)
+    digits_below(c, dealt.bound("tables"), g, lead, masks, rows)
+    opened = start_opening(me, dealt.masked("masks", rows))()
+    products, high, top = dealt.bound("products"), dealt.bound("high"), dealt.bound("top")
+    out = np.empty(count, np.uint64)
+    finish_truncation(c, opened, products, high, top, terms.rows, terms.index, terms.sizes, g, w, lead, out)
+    return me.shared(ring, out.reshape(shape))

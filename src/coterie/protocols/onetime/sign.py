@@ -10,8 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.protocols.onetime.bits import Terms, bit_factors, bit_products, products_of
-from coterie.protocols.onetime.kernels import lookup, masked_difference, thermometer, words_to_bits
+from coterie.protocols.onetime.bits import Terms, bit_factors, deal_products, products_material, products_of
+from coterie.protocols.onetime.fused import take_masked, xor_bits
+from coterie.protocols.onetime.kernels import lookup, masked_difference, thermometer
 from coterie.randomness import Dealt
 from coterie.randomness.material import Bits, Material, Piece, Tables, Unpacked, declared
 from coterie.ring import Bulk
@@ -24,13 +25,16 @@ FAN_IN = 4
 
 
 class Level(NamedTuple):
-    """One level of the tree that combines digits: which rows of "less" and "equal" enter the products, and
-    for each group its highest digit, the products to add to that digit's "less", and the one that is "equal"."""
+    """One level of the tree that combines digits. Bits lie in rows: "less" of each digit, then "equal" of each digit.
 
-    less: list[int]
-    equal: list[int]
-    terms: Terms | None
-    groups: list[tuple[int, list[int], int | None]]
+    `rows`: which of them enter the products. `tops`: of each group, the highest digit, to whose "less" products are
+    added. `target`: of each product, the row of the next level that it is added to.
+    """
+
+    rows: NDArray[np.int64]
+    terms: Terms
+    tops: NDArray[np.int64]
+    target: NDArray[np.int64]
 
 
 @lru_cache(maxsize=64)
@@ -44,53 +48,44 @@ def tree_of(digits: int, fan_in: int = FAN_IN) -> list[Level]:
     while digits > 1:
         groups = -(-digits // fan_in)
         edges = [digits * i // groups for i in range(groups + 1)]
-        less: list[int] = []
-        equal: list[int] = []
-        wanted: list[tuple[tuple[str, int], ...]] = []
-        outcome: list[tuple[int, list[int], int | None]] = []
-        for low, high in pairwise(edges):
-            top, added = high - 1, []
-            for l in reversed(range(low, top)):
-                added.append(len(wanted))
-                wanted.append((*(("equal", m) for m in range(top, l, -1)), ("less", l)))
-            same = None
+        wanted: list[list[int]] = []  # rows: "less" of digit l is l, "equal" is digits + l
+        target: list[int] = []
+        for g, (low, high) in enumerate(pairwise(edges)):
+            for l in reversed(range(low, high - 1)):
+                wanted.append([*range(digits + high - 1, digits + l, -1), l])
+                target.append(g)
             if low > 0:
-                same = len(wanted)
-                wanted.append(tuple(("equal", m) for m in range(top, low - 1, -1)))
-            outcome.append((top, added, same))
-        for term in wanted:
-            for kind, l in term:
-                rows = less if kind == "less" else equal
-                if l not in rows:
-                    rows.append(l)
-        variables = [*(("less", l) for l in less), *(("equal", l) for l in equal)]
-        place = {variable: row for row, variable in enumerate(variables)}
-        terms = products_of(len(variables), tuple(bit_factors([place[v] for v in term]) for term in wanted))
-        levels.append(Level(less, equal, terms, outcome))
+                wanted.append([*range(digits + high - 1, digits + low - 1, -1)])
+                target.append(groups + g)
+        met = dict.fromkeys(row for term in wanted for row in term)
+        rows = sorted(met, key=lambda row: row >= digits)  # "less" first, each in the order in which they are met
+        place = {row: v for v, row in enumerate(rows)}
+        terms = products_of(len(rows), tuple(bit_factors([place[row] for row in term]) for term in wanted))
+        tops = np.array(edges[1:], np.int64) - 1
+        levels.append(Level(np.array(rows, np.int64), terms, tops, np.array(target, np.int64)))
         digits = groups
     return levels
 
 
-def combine_digits(me: Party, less: Bulk | None, equal: Bulk | None, count: int, digits: int, purpose: str) -> Bulk:
-    """<is the whole less> from <less> and <equal> of each digit, (digits, count) words; a round a level."""
+def combine_digits(me: Party, x: Bulk | None, count: int, digits: int, purpose: str) -> Bulk:
+    """<is the whole less> from <x>, "less" and then "equal" of each digit, (2 digits, count) words; a round a level.
+
+    A level is `bit_products` of the rows that it names. What they give is added to the groups' "less" and "equal".
+    """
     for level in tree_of(digits):
-        assert level.terms is not None
+        terms = level.terms
+        dealt = me.deal(products_material(terms, count, purpose))
         if me.deals:
-            bit_products(me, None, count, level.terms, purpose)()
+            deal_products(dealt, terms)()
             continue
-        assert less is not None
-        assert equal is not None
-        rows = np.concatenate([less[level.less], equal[level.equal]])
-        products = bit_products(me, rows, count, level.terms, purpose)()
-        new_less, new_equal = np.empty((2, len(level.groups), count), np.uint64)
-        for g, (top, added, same) in enumerate(level.groups):
-            new_less[g] = less[top]
-            for t in added:
-                new_less[g] ^= products[t]
-            if same is not None:
-                new_equal[g] = products[same]
-        less, equal = new_less, new_equal
-    return np.empty(0, np.uint64) if less is None else less[0]
+        assert x is not None
+        masks, blinded = dealt.mask("masks"), np.empty((terms.variables, count), np.uint64)
+        take_masked(x, level.rows, masks, blinded)
+        opened = start_opening(me, dealt.masked("masks", blinded))()
+        out = np.empty((2 * len(level.tops), count), np.uint64)
+        terms.fold(opened, masks, dealt.bound("products"), me.lead, x, level.tops, level.target, out)
+        x = out
+    return np.empty(0, np.uint64) if x is None else x[0]
 
 
 @declared
@@ -139,24 +134,22 @@ def deal_signs(me: Party, dealt: Dealt, masks: Callable[[], Bulk], pairs: int, n
     digits, count = width // 4, pairs * numbers // 64
 
     def deal() -> dict[str, Bulk]:
-        r, msb = masks(), np.empty(count, np.uint64)
+        r = masks()
         thermometer(r, digits, 3, dealt.target("tables"))
-        words_to_bits(r, width - 1, msb)
-        return {"msb": msb}
+        xor_bits(r, width - 1, dealt.target("msb"))
+        return {}
 
     dealt.bind(deal)()
-    combine_digits(me, None, None, count, digits, "sign tree")
+    combine_digits(me, None, count, digits, "sign tree")
     return hollow((pairs, numbers // 64))
 
 
 def find_signs(me: Party, dealt: Dealt, c: Bulk, pairs: int, numbers: int, width: int) -> Bulk:
     """Steps 3 to 5 at a data party, where c (pairs * numbers,) is open."""
     digits, count = width // 4, pairs * numbers // 64
-    less, equal = np.empty((2, digits, count), np.uint64)
-    lookup(c, dealt.bound("tables"), digits, 3, np.uint64(me.lead), less, equal)
-    sign = combine_digits(me, less, equal, count, digits, "sign tree") ^ dealt.bound("msb")
+    found = np.empty((2 * digits, count), np.uint64)
+    lookup(c, dealt.bound("tables"), digits, 3, np.uint64(me.lead), found[:digits], found[digits:])
+    sign = combine_digits(me, found, count, digits, "sign tree") ^ dealt.bound("msb")
     if me.lead:
-        c_msb = np.empty(count, np.uint64)
-        words_to_bits(c, width - 1, c_msb)
-        sign ^= c_msb
+        xor_bits(c, width - 1, sign)
     return sign.reshape(pairs, numbers // 64)
