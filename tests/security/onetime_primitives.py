@@ -21,11 +21,12 @@ from coterie.protocols.onetime import OneTime
 from coterie.protocols.onetime.bits import BitFactor, bit_products, products_of
 from coterie.protocols.onetime.blinded import blind
 from coterie.protocols.onetime.centers import mask_centers, mask_of, movement
+from coterie.protocols.onetime.label_words import block_words
 from coterie.protocols.onetime.labelling import all_pairs, one_hot, select_words, tournament
 from coterie.protocols.onetime.means import lift, mean_times_power, open_places, reciprocal_table, truncate
 from coterie.protocols.onetime.seeding import block_spread, keep_cells
 from coterie.protocols.onetime.sign import signs_of_differences
-from coterie.protocols.onetime.table import Block, Run, blinded_scores, block_scores, block_sums, block_words
+from coterie.protocols.onetime.table import Block, Run, blinded_scores, block_scores, block_sums
 from coterie.protocols.sampling import Sampling
 from coterie.randomness import Streams
 from coterie.ring import Array, Words
@@ -431,7 +432,11 @@ def check_opening(name: str) -> None:
     assert (np.array(ran.results[1]) == result).all()
     for sender in (2, 3):
         frames = [f.array for f in ran.recordings[1].received if f.sender == sender and f.array.shape == shape]
-        assert_fresh(np.concatenate(frames), 2, f"P{sender}'s share of the {name}")
+        values, modulus = np.concatenate(frames), 2
+        if values.dtype == np.uint64:  # a bit as a word: its share by half-bytes
+            whole = values.view(np.uint8)
+            values, modulus = np.stack([whole & 15, whole >> 4]), 16
+        assert_fresh(values, modulus, f"P{sender}'s share of the {name}")
 
 
 # -- who receives ------------------------------------------------------------------------------------------

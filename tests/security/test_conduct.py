@@ -14,8 +14,7 @@ import pytest
 
 from coterie.errors import ProtocolError
 from coterie.protocols import Family
-from coterie.protocols.onetime import OneTime
-from coterie.protocols.onetime import table as table_module
+from coterie.protocols.onetime import OneTime, label_words
 from coterie.protocols.securenn import SecureNN
 from coterie.randomness import Dealing, Dealt, Material
 from coterie.sharing import Party
@@ -158,7 +157,7 @@ def array_on_a_lane(monkeypatch: pytest.MonkeyPatch) -> None:
 def letter_on_a_lane(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every party posts its raw shares of one-hot labels to the helper."""
 
-    words = table_module.block_words
+    words = label_words.block_words
 
     def indiscreet(me: Party, hot: Any, *rest: Any) -> Any:
         if me.deals:

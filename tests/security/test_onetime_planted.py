@@ -76,7 +76,7 @@ MASKING = [SIGN, BIT_PRODUCTS, SELECT, TOURNAMENT, ALL_PAIRS, CENTERS, BITS_TO_W
 MASKS = [
     (SIGN, "sign", "R"), (SIGN, "sign tree", "masks"), (SELECT, "select", "rho"), (SELECT, "select", "m"),
     (ALL_PAIRS, "winners", "masks"), (TOURNAMENT, "joined winners", "masks"), (CENTERS, "centers", "B"),
-    (BITS_TO_WORDS, "bits to words", "rho"), (SUMS, "sums", "U"), (PLACES, "places", "s"), (MEAN, "mean", "rho"),
+    (BITS_TO_WORDS, "bits to words", "rho"), (SUMS, "sums", "U 0"), (PLACES, "places", "s"), (MEAN, "mean", "rho"),
     (MEAN, "mean", "R"), (LIFT, "lift", "R"), (TRUNCATE, "truncation", "R"), (TRUNCATE, "truncation", "masks"),
     (KEEP, "keep", "V"), (KEEP, "keep", "M"), (SPREAD, "spread", "V"), (SPREAD, "spread", "M"),
     (TOURNAMENT, "winners' scores", "rho"),

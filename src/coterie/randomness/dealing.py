@@ -85,9 +85,10 @@ class Dealt:
         self._others: list[Raw] = []
         self._due: Due | None = None
         for j in dealing.expanded:
-            stream, expands = dealing.streams.dealt_run(j), bound.bytes if bound and j != receiver else 0
+            stream, expands = dealing.streams.dealt_run(j), bool(bound) and j != receiver
             if material.in_one_run:
-                run, first, last = stream.read(material.seeded + expands), masks.bytes, material.seeded
+                run = stream.read(material.seeded + expands * bound.bytes)
+                first, last = masks.bytes, material.seeded
                 self._masks.append(run[:first])
                 self._free.append(run[first:last])
                 if expands:

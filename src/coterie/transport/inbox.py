@@ -73,10 +73,13 @@ class Inbox:
         self.seen: tuple[Header, Control | None] | None = None  # what `glance` has found
         self.last = time.monotonic()  # of a sign of life
         self.waits = False  # what the last heartbeat said
-        #: To be called before this waits for bytes that have not come yet.
+        #: To be called before this waits for bytes that have not come yet; and whether some have.
         self.before_wait: Callable[[], None] | None = None
         self._poll = select.poll()
-        self._poll.register(sock.fileno(), select.POLLIN)
+
+    def call_before_waiting(self, what: Callable[[], None]) -> None:
+        self._poll.register(self.sock.fileno(), select.POLLIN)
+        self.before_wait = what
 
     def has(self, count: int) -> bool:
         """Whether so many bytes were read ahead."""

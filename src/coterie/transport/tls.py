@@ -246,7 +246,7 @@ class TlsChannel(Channel):
         self._waits = set[int]() if waits is None else waits
         self._closed = False
         if world.dealer in inboxes:  # what it sends has often come before it is wanted
-            inboxes[world.dealer].before_wait = self.flush
+            inboxes[world.dealer].call_before_waiting(self.flush)
 
     def send(self, to: int, array: Array, stamp: Stamp = Stamp()) -> None:  # noqa: B008
         outbox = self._outboxes[to]

@@ -13,8 +13,9 @@ from coterie.protocols.interface import Ints, RowSets
 from coterie.protocols.onetime.bits import unpack_rows
 from coterie.protocols.onetime.blinded import blind
 from coterie.protocols.onetime.centers import CenterMask
+from coterie.protocols.onetime.label_words import block_words
 from coterie.protocols.onetime.labelling import index_bits, one_hot
-from coterie.protocols.onetime.table import Block, Hot, blinded_scores, block_sums, block_words
+from coterie.protocols.onetime.table import Block, Hot, blinded_scores, block_sums
 from coterie.ring import Bulk
 
 if TYPE_CHECKING:

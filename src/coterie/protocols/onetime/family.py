@@ -25,6 +25,7 @@ from coterie.protocols.onetime.cells import (
     tally_cells,
 )
 from coterie.protocols.onetime.centers import CenterMask, mask_centers, mask_of, movement, weigh_centers
+from coterie.protocols.onetime.label_words import WEIGHTS, enter_weights
 from coterie.protocols.onetime.labelling import bracket, index_bits, schedule_of, score_width, tournament
 from coterie.protocols.onetime.means import mean_times_power, open_places, reciprocal_table, table_bits, truncate
 from coterie.protocols.onetime.primitives import BITS, Binary, OneTimeWords
@@ -40,11 +41,9 @@ from coterie.protocols.onetime.seeding import (
     weigh_cells,
 )
 from coterie.protocols.onetime.table import (
-    WEIGHTS,
     Block,
     blocks_of,
     enter_cells,
-    enter_weights,
     parts_of,
     sum_width,
 )

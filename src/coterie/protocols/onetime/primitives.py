@@ -8,10 +8,10 @@ import numpy as np
 
 from coterie.protocols.interface import Ints, Part
 from coterie.protocols.onetime.bits import bit_products, pack_rows, padded, pairs_of, unpack_rows
+from coterie.protocols.onetime.label_words import words_of_bits
 from coterie.protocols.onetime.labelling import select_words
 from coterie.protocols.onetime.means import lift, open_places, table_bits, truncate
 from coterie.protocols.onetime.sign import signs_of_differences
-from coterie.protocols.onetime.table import words_of_bits
 from coterie.protocols.words import AdditiveWords
 from coterie.ring import Bulk, Words
 from coterie.sharing import Secret, Shared, shared

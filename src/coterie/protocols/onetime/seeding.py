@@ -15,13 +15,12 @@ from coterie.protocols.interface import Ints
 from coterie.protocols.onetime.bits import unpack_rows
 from coterie.protocols.onetime.centers import CenterMask
 from coterie.protocols.onetime.kernels import spread
+from coterie.protocols.onetime.label_words import WEIGHTS, RowWeights
 from coterie.protocols.onetime.labelling import compared_width, select_words
 from coterie.protocols.onetime.sign import signs_of_differences
 from coterie.protocols.onetime.table import (
     NOTHING,
-    WEIGHTS,
     Block,
-    RowWeights,
     block_scores,
     data_masks,
     enter_masked,
