@@ -14,7 +14,9 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, cast
+from weakref import WeakMethod
 
 from coterie.errors import FrameError, PeerLost
 from coterie.transport.channel import (
@@ -73,13 +75,14 @@ class Inbox:
         self.seen: tuple[Header, Control | None] | None = None  # what `glance` has found
         self.last = time.monotonic()  # of a sign of life
         self.waits = False  # what the last heartbeat said
-        #: To be called before this waits for bytes that have not come yet; and whether some have.
-        self.before_wait: Callable[[], None] | None = None
-        self._poll = select.poll()
+        #: The method of a channel, which holds this, to be called before this waits for bytes that have not come yet.
+        self.before_wait: WeakMethod[Callable[[], None]] | None = None
 
-    def call_before_waiting(self, what: Callable[[], None]) -> None:
-        self._poll.register(self.sock.fileno(), select.POLLIN)
-        self.before_wait = what
+    @cached_property
+    def _poll(self) -> select.poll:
+        poll = select.poll()
+        poll.register(self.sock.fileno(), select.POLLIN)
+        return poll
 
     def has(self, count: int) -> bool:
         """Whether so many bytes were read ahead."""
@@ -134,7 +137,9 @@ class Inbox:
         """Wait for some bytes; how many have come."""
         try:
             if self.before_wait is not None and not self.sock.pending() and not self._poll.poll(0):
-                self.before_wait()
+                call = self.before_wait()
+                if call is not None:
+                    call()
             count = cast(int, self.sock.read(len(buffer), buffer))  # recv_into with fewer layers: one call a TLS record
         except TimeoutError as error:
             raise PeerLost(f"{self.peer} has been silent for {self.patience:g} seconds", self.peer) from error

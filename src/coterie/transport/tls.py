@@ -20,6 +20,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakMethod
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -246,7 +247,7 @@ class TlsChannel(Channel):
         self._waits = set[int]() if waits is None else waits
         self._closed = False
         if world.dealer in inboxes:  # what it sends has often come before it is wanted
-            inboxes[world.dealer].call_before_waiting(self.flush)
+            inboxes[world.dealer].before_wait = WeakMethod(self.flush)
 
     def send(self, to: int, array: Array, stamp: Stamp = Stamp()) -> None:  # noqa: B008
         outbox = self._outboxes[to]

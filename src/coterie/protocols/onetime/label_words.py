@@ -1,5 +1,5 @@
 """Labels as words, which count and add up: from bits, each times its row's weight where rows have weights
-(docs/protocols/onetime.md#sums)."""
+(docs/protocols/onetime.md#sums-and-counts)."""
 
 from __future__ import annotations
 
