@@ -211,7 +211,7 @@ def test_a_planted_leak_is_stopped_by_the_channel(monkeypatch, plant, name, refu
 @EACH
 def test_a_planted_leak_is_seen_in_the_recording(monkeypatch, plant, name, refused, seen):
     """With the channel's conduct switched off."""
-    monkeypatch.setattr(Metered, "begin_protocol", lambda self, dealer_hears: None)
+    monkeypatch.setattr(Metered, "begin_protocol", lambda self, *declared: None)
     plant(monkeypatch)
     with pytest.raises(AssertionError, match=seen):
         check_dealer_hears_notes_only(STUDIES[name], fitted(STUDIES[name]))
@@ -235,7 +235,7 @@ def test_a_planted_letter_of_securenn_is_caught(monkeypatch):
     monkeypatch.setattr(SecureNN, "movement", indiscreet)
     with pytest.raises(ProtocolError, match="no letter"):
         study.fit(data)
-    monkeypatch.setattr(Metered, "begin_protocol", lambda self, dealer_hears: None)
+    monkeypatch.setattr(Metered, "begin_protocol", lambda self, *declared: None)
     with pytest.raises(AssertionError, match="letter of 8 bytes to P0"):
         check_no_letters(study.fit(data))
 
@@ -249,10 +249,10 @@ def test_every_lane_keeps_to_the_protocol(monkeypatch, predicting):
     begun: list[tuple[int, int]] = []
     begin = Metered.begin_protocol
 
-    def noted(self: Metered, dealer_hears: frozenset[str]) -> None:
+    def noted(self: Metered, *declared: Any) -> None:
         assert self.messages == 0
         begun.append((self.rank, self.lane))
-        begin(self, dealer_hears)
+        begin(self, *declared)
 
     monkeypatch.setattr(Metered, "begin_protocol", noted)
     if predicting:

@@ -22,6 +22,7 @@ READING = {"receive", "hear", "collect"}
 SENDERS: dict[tuple[str, str], str] = {
     # Protocols: function by function.
     ("sharing/additive.py:_send", "send"): "what is `Masked`: blinded with a dealt mask, which is consumed",
+    ("sharing/collecting.py:begin_collecting", "send"): "what is `Masked`, in parts, and the sums of these parts",
     ("sharing/additive.py:send_to_dealer", "send"): "what is `Masked`, to a dealer that takes part",
     ("sharing/additive.py:bring_together", "send"): "an opening, permitted and logged, with a fresh share of zero",
     ("sharing/gate.py:tell_dealer", "tell"): "a bit that everybody must know, opened and logged, to the dealer",

@@ -255,7 +255,7 @@ def test_a_count_that_is_sent_to_the_helper_is_refused_and_would_be_found(monkey
     if protocol == "onetime":
         with pytest.raises(ProtocolError, match="declares no array from P3 to P0"):
             survey(protocol, both_tables("rows", {0})[0], set(), 0, **ROWS)
-    monkeypatch.setattr(Metered, "begin_protocol", lambda self, dealer_hears: None)
+    monkeypatch.setattr(Metered, "begin_protocol", lambda self, *declared: None)
     with pytest.raises(AssertionError, match=found):
         check("rows", {0}, 4, protocol)
 

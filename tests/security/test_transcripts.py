@@ -32,6 +32,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 CASES = {f"{partition}, {name}": (partition, options) for partition in ("horizontal", "vertical", "mixed")
          for name, options in OPTIONS.items()}  # fmt: skip
+CASES["vertical, by way of collectors"] = ("vertical", {"options": {"collect_from": 1}})
 CASES["vertical, labels revealed"] = ("vertical", {"options": {"labels": "revealed"}})
 COALITIONS = [{1, 2}, {1, 3}, {2, 3}, {0}]
 #: Seeds for each of the two data sets.
@@ -51,6 +52,7 @@ def check(family: str, case: str, coalition: set[int], seeds: int = SEEDS, plant
 QUICK = [
     ("onetime", "vertical, labels revealed", {2, 3}),
     ("onetime", "mixed, counts revealed", {1, 3}),
+    ("onetime", "vertical, by way of collectors", {1, 2}),
     ("securenn", "vertical, labels revealed", {0}),
     pytest.param("onetime", "horizontal, as it is", {1, 2}, marks=pytest.mark.slow),
     pytest.param("onetime", "horizontal, as it is", {0}, marks=pytest.mark.slow),
@@ -137,13 +139,13 @@ def stream_read_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def letters_to_the_helper(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every party posts its raw share of the movement to the helper; the channel lets it."""
-    monkeypatch.setattr(Metered, "begin_protocol", lambda self, dealer_hears: None)
+    monkeypatch.setattr(Metered, "begin_protocol", lambda self, *declared: None)
     posted_movement_share(monkeypatch)
 
 
 def bit_to_the_helper(monkeypatch: pytest.MonkeyPatch) -> None:
     """P1 tells the helper a bit of its own row; the channel lets it."""
-    monkeypatch.setattr(Metered, "begin_protocol", lambda self, dealer_hears: None)
+    monkeypatch.setattr(Metered, "begin_protocol", lambda self, *declared: None)
     table = OneTime.table
 
     def indiscreet(self: OneTime, own: Any, *more: Any) -> Any:

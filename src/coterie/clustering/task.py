@@ -92,13 +92,22 @@ class Task(msgspec.Struct, frozen=True):
     lanes: int = 0
     schedule: tuple[int, ...] = ()
     schedules: tuple[tuple[int, ...], ...] = ()
+    collect_from: int = 0
 
     @property
     def problem(self) -> Problem:
         half = tuple(int(h) for h in self.encoding.half)
         heaviest, weigher = (1, DEALER) if self.private else (self.most_weight, OWNERS)
         return Problem(
-            self.layout.n, self.clusters, half, self.block_rows, self.schedule, self.metric, heaviest, weigher
+            self.layout.n,
+            self.clusters,
+            half,
+            self.block_rows,
+            self.schedule,
+            self.metric,
+            heaviest,
+            weigher,
+            self.collect_from,
         )
 
     @property

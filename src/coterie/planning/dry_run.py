@@ -56,7 +56,7 @@ class DryChannel(Metered):
         self.world, self.rank, self.lane, self.stop = world, 0, 0, stop
         self.clock, self.sent, self.turns = Stamp(), Counter[tuple[Ranks, Ranks]](), Turns()
         self.marks: list[list[Ints]] = [[]]
-        self._dealer_hears = None
+        self._dealer_hears, self.collect_from = None, 0
 
     def taken(self) -> Ints:
         """Rounds, and bytes by rank."""
@@ -122,12 +122,18 @@ class DryDealt(Dealt):
 
     def bind(self, values: Callable[[], Mapping[str, Array]]) -> Callable[[], None]:  # noqa: ARG002
         material, servers = self.material, self._channel.world.servers
-        frames: list[Sent] = [
-            (servers, material.to.get(name, servers), piece.wire) for name, piece in material.opened.items()
-        ]
+        collected = material.collected(len(servers), self._channel.collect_from)
+        frames: list[Sent] = []
+        for name, piece in material.opened.items():
+            if name == collected:
+                for j, (_, part) in zip(servers, piece.split(len(servers)), strict=True):
+                    frames += [(servers, [j], part.wire), ([j], servers, part.wire)]
+            else:
+                frames.append((servers, material.to.get(name, servers), piece.wire))
         if material.bound:
             frames.append(([0], servers[:1], material.bound.bytes))
-        return self._channel.others_send(frames, material.rounds if material.opened else int(material.answer))
+        rounds = material.rounds + (collected is not None) if material.opened else int(material.answer)
+        return self._channel.others_send(frames, rounds)
 
 
 class DryParty(Party):

@@ -8,6 +8,7 @@ from coterie.clustering import Task
 from coterie.errors import InputError
 from coterie.faults import describe_fault, in_order
 from coterie.planning.forecasts import forecast
+from coterie.planning.timing import collecting_pays_from
 from coterie.protocols import FAMILIES
 from coterie.transport.links import LINKS, Link
 from coterie.typed import convert
@@ -23,6 +24,7 @@ QUICK_ROUND_TRIP = 1e-3
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`block_rows`: rows labelled at a time. `lanes`: blocks in flight at a time, beside the main connection.
     `schedule`: how scores are compared: "tournament", "all_pairs", or the sizes of groups level by level.
+    `collect_from`: from how many bytes on an opening to three or more parties goes by way of collectors; 0: none does.
 
     Results do not depend on any of it; memory, rounds, bytes and time do. What is left out is chosen.
     """
@@ -30,6 +32,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     block_rows: int | None = None
     lanes: int | None = None
     schedule: str | tuple[int, ...] | None = None
+    collect_from: int | None = None
 
 
 def check_plan(wanted: object) -> Plan:
@@ -44,6 +47,8 @@ def check_plan(wanted: object) -> Plan:
         raise InputError(f"plan: block_rows must be at least 1, not {plan.block_rows}")
     if plan.lanes is not None and not 0 <= plan.lanes <= 64:
         raise InputError(f"plan: lanes must lie between 0 and 64, not {plan.lanes}")
+    if plan.collect_from is not None and plan.collect_from < 0:
+        raise InputError(f"plan: collect_from must be at least 0, not {plan.collect_from}")
     if isinstance(plan.schedule, str) and plan.schedule not in ("tournament", "all_pairs"):
         raise InputError(f'plan: schedule={plan.schedule!r} is not known; use "tournament", "all_pairs" or group sizes')
     return plan
@@ -56,7 +61,11 @@ def planned(task: Task, parties: int, wanted: object, link: Link = LINKS["loopba
         each = [planned(task.choice(i), parties, wanted, link) for i in range(len(task.choices))]
         largest = each[-1]
         return msgspec.structs.replace(
-            task, block_rows=largest.block_rows, lanes=largest.lanes, schedules=tuple(one.schedule for one in each)
+            task,
+            block_rows=largest.block_rows,
+            lanes=largest.lanes,
+            schedules=tuple(one.schedule for one in each),
+            collect_from=largest.collect_from,
         )
     n = max(task.layout.n, 1)
     blocks = -(-n * max(family.comparisons(k), 1) // family.block_comparisons)
@@ -66,7 +75,8 @@ def planned(task: Task, parties: int, wanted: object, link: Link = LINKS["loopba
     lanes = min(2, -(-n // block)) if plan.lanes is None else plan.lanes
     if plan.lanes is None and lanes == 1 and link.round_trip < QUICK_ROUND_TRIP:
         lanes = 0
-    task = msgspec.structs.replace(task, block_rows=block, lanes=lanes)
+    collect = collecting_pays_from(task.protocol, parties, link) if plan.collect_from is None else plan.collect_from
+    task = msgspec.structs.replace(task, block_rows=block, lanes=lanes, collect_from=collect)
     schedules = family.schedules(k)
     if not schedules:
         return task

@@ -39,7 +39,8 @@ class Problem(msgspec.Struct, frozen=True):
     `half`: the largest magnitude of an entry of each column. `block_rows`: how many rows are labelled
     at a time. `schedule`: how comparisons are arranged, the sizes of groups level by level. `metric`: whether columns
     are weighted in secret. `most_weight`: the largest weight of a row; 0, if rows have none and count alike. `weigher`:
-    whether the owners of rows give them their weights, or a dealer, who knows which rows count.
+    whether the owners of rows give them their weights, or a dealer, who knows which rows count. `collect_from`: from
+    how many bytes on an opening to all goes by way of collectors; 0: none does.
     """
 
     rows: int
@@ -50,6 +51,7 @@ class Problem(msgspec.Struct, frozen=True):
     metric: Metric | None = None
     most_weight: int = 0
     weigher: Weigher = "owners"
+    collect_from: int = 0
 
     @property
     def mass(self) -> int:
@@ -234,7 +236,7 @@ class Primitives(ABC):
 
     def begin(self) -> None:
         """Call first: from here on roles send what this family declares and nothing else."""
-        self.me.begin_protocol(self.dealer_hears)
+        self.me.begin_protocol(self.dealer_hears, self.problem.collect_from)
 
     # -- into secrecy ------------------------------------------------------------------------------------
 

@@ -30,12 +30,13 @@ class Masked:
 
     Made where one-time material is given out, and nowhere else: by what was dealt for its masks, for the data by
     their owner's lasting mask, and where a protocol blinds its message to the dealer. A test lists the places.
-    `piece`, `to`: how and to whom it may be sent, as declared.
+    `piece`, `to`: how and to whom it may be sent, as declared; `collected`: by way of collectors.
     """
 
     array: NDArray[Any]
     piece: Piece
     to: Sequence[int] | None = None
+    collected: bool = False
 
     def __post_init__(self) -> None:
         if self.array.size != self.piece.count:
@@ -71,13 +72,14 @@ class Dealt:
     up to, and `bind` makes all shares of the bound pieces add up to the values it is given.
     """
 
-    __slots__ = ("_due", "_free", "_from", "_given", "_masks", "_others", "_receiver", "material")
+    __slots__ = ("_collected", "_due", "_free", "_from", "_given", "_masks", "_others", "_receiver", "material")
 
     def __init__(self, dealing: Dealing, material: Material) -> None:
         self.material, self._from = material, dealing
         masks, free, bound = material.masks, material.free, material.bound
         self._receiver = receiver = dealing.next_receiver(bound.bytes) if bound else 0
         self._given: set[str] = set()
+        self._collected = material.collected(len(dealing.servers), dealing.channel.collect_from)
         #: Shares of all masks and free pieces; shares of all bound pieces: this party's own or, at the helper, the
         #: non-receivers'. What this party receives is `due`.
         self._masks: list[Raw] = []
@@ -119,7 +121,7 @@ class Dealt:
         """What a kernel has blinded with a mask, which masks nothing else, or with noise of an earlier step."""
         if name not in self.material.opened:
             raise ProtocolError(f"{self.material.purpose} does not open {name}")
-        masked = Masked(blinded, self.material.opened[name], self.material.to.get(name))
+        masked = Masked(blinded, self.material.opened[name], self.material.to.get(name), name == self._collected)
         if (name in self.material.masks and name not in self._given) or f"mask {name}" in self._given:
             raise MaterialReused(f"{name} of {self.material.purpose} masks one value, once")
         self._given.add(f"mask {name}")
@@ -171,7 +173,7 @@ class Dealt:
 
     def _turns(self) -> Callable[[], None]:
         """At the helper: call what is returned where parties receive what the step opens."""
-        turns, rounds = self._from.channel.turns, self.material.rounds
+        turns, rounds = self._from.channel.turns, self.material.rounds + (self._collected is not None)
         first = turns.begin_round()
 
         def pass_rounds() -> None:

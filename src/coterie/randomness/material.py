@@ -12,6 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, reduce
+from itertools import pairwise
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -75,12 +76,22 @@ class Piece(ABC):
     def add(self, total: Array, received: Array) -> Array:
         """The sum with what somebody else has sent of a masked share."""
 
+    @abstractmethod
+    def part(self, count: int) -> Piece:
+        """So many of its values, which follow each other: how these are sent, and add up."""
+
+    def split(self, count: int) -> list[tuple[slice, Piece]]:
+        """So many parts, about equal, that are this whole piece together, and where each lies in it."""
+        edges = [self.count * i // count for i in range(count + 1)]
+        return [(slice(low, high), self.part(high - low)) for low, high in pairwise(edges)]
+
 
 class Packed(Piece):
     """Over Z_2^w, in as few bytes as words of w bits need."""
 
     def __init__(self, *shape: int, width: int) -> None:
         super().__init__(shape, packed_bytes(math.prod(shape), width))
+        self.width = width
         self.size, self.modulo = wire_size(width), np.uint64((1 << width) - 1)
 
     def total(self, shares: list[Raw]) -> Array:
@@ -105,6 +116,9 @@ class Packed(Piece):
         flat = total.reshape(-1)
         add_packed(flat, received, self.size, self.modulo)
         return flat.reshape(total.shape)
+
+    def part(self, count: int) -> Piece:
+        return Packed(count, width=self.width)
 
 
 class Unpacked(Packed):
@@ -142,6 +156,9 @@ class Bits(Piece):
     def add(self, total: Array, received: Array) -> Array:
         return total ^ received
 
+    def part(self, count: int) -> Piece:
+        return Bits(count)
+
 
 class Tables(Bits):
     """XOR shares of tables of 16 bits."""
@@ -171,6 +188,9 @@ class Elements(Piece):
 
     def add(self, total: Array, received: Array) -> Array:
         return self.ring.add(total, received)
+
+    def part(self, count: int) -> Piece:
+        return Elements(self.ring, count)
 
 
 class BitsOver(Elements):
@@ -246,6 +266,15 @@ class Material:
             and self.masks.bytes % 8 == 0
             and self.free.bytes % 8 == 0
         )
+
+    def collected(self, servers: int, least: int) -> str | None:
+        """What is opened by way of collectors: the last of what is opened to all of so many who serve, if it has the
+        least size in bytes (0: nothing has). Where two serve there is nothing to collect."""
+        if servers < 3 or not least or not self.opened:
+            return None
+        name = next(reversed(self.opened))
+        to_all = name not in self.to or len(self.to[name]) == servers
+        return name if to_all and self.opened[name].wire >= least else None
 
 
 F = TypeVar("F", bound=Callable[..., Any])

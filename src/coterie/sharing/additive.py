@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from coterie.randomness import Dealt, Masked
 from coterie.randomness.material import Elements
 from coterie.ring import Array, Ring
+from coterie.sharing.collecting import begin_collecting
 from coterie.sharing.party import Party
 from coterie.sharing.shared import Shared
 
@@ -56,19 +57,33 @@ def start_opening(me: Party, masked: Masked) -> Callable[[], Array]:
     """Open blinded shares, in the way and to those that the step declares.
 
     Sends at once, so that several openings share a round; call what is returned to receive the sum, which may be added
-    up in the given array.
+    up in the given array. One round; two by way of collectors.
     """
-    frame, arrive = masked.piece.pack(masked.array), me.channel.turns.begin_round()
-    sources = _send(me, frame, masked.to)
+    arrive = me.channel.turns.begin_round()
+    add_up, finish = begin_collecting(me, masked) if masked.collected else (_begin(me, masked), None)
+    if me.channel.collect_from:
+        add_up = me.channel.in_order(add_up)
 
     def receive() -> Array:
         arrive()
+        total = add_up()
+        return total if finish is None else finish(total)
+
+    return receive
+
+
+def _begin(me: Party, masked: Masked) -> Callable[[], Array]:
+    """Directly: everybody sends its share to every recipient."""
+    frame = masked.piece.pack(masked.array)
+    sources = _send(me, frame, masked.to)
+
+    def add_up() -> Array:
         total = masked.array
         for j in sources:
             total = masked.piece.add(total, me.channel.receive(j, frame.dtype, frame.shape)[0])
         return total
 
-    return receive
+    return add_up
 
 
 def send_to_dealer(me: Party, masked: Masked) -> None:

@@ -72,10 +72,11 @@ class Party:
         """This role's end of what is dealt for a step."""
         return self.dealt.deal(material)
 
-    def begin_protocol(self, dealer_hears: frozenset[str]) -> None:
-        """From here on this role sends and takes what the family declares and nothing else, on every lane."""
+    def begin_protocol(self, dealer_hears: frozenset[str], collect_from: int = 0) -> None:
+        """From here on this role sends and takes what the family declares and nothing else, on every lane. What is
+        opened to all goes by way of collectors from so many bytes on; 0: never."""
         for channel in (self.channel, *self.lanes):
-            channel.begin_protocol(dealer_hears)
+            channel.begin_protocol(dealer_hears, collect_from)
 
     def in_blocks(
         self,

@@ -69,7 +69,7 @@ class Agreed(Greeted):
     @property
     def terms(self) -> str:
         """A hash of what is computed and opened, whatever the plan."""
-        whole = msgspec.structs.replace(self.task, block_rows=0, lanes=0, schedule=(), schedules=())
+        whole = msgspec.structs.replace(self.task, block_rows=0, lanes=0, schedule=(), schedules=(), collect_from=0)
         return hashlib.sha256(msgspec.msgpack.encode(whole)).hexdigest()
 
 

@@ -130,15 +130,20 @@ class Metered(Channel):
         self.tallies: dict[str, Tally] = {}
         self._marks: list[Stamp] = []
         self._dealer_hears: frozenset[str] | None = None  # None: no protocol has begun
+        #: From how many bytes on what is opened to all goes by way of collectors; 0: never (`sharing/collecting.py`).
+        self.collect_from = 0
+        #: What receives the openings that were begun and are still to be received, in their order.
+        self._under_way: deque[Callable[[], None]] = deque()
         self._due: deque[Due] = deque()
 
     def beside(self) -> Metered:
         """The same channel, for a task that takes turns with this one: it has a clock of its own."""
         other = Metered(self.inner, self.idling, self.turns)
         other._dealer_hears, other._due = self._dealer_hears, self._due
+        other.collect_from = self.collect_from
         return other
 
-    def begin_protocol(self, dealer_hears: frozenset[str]) -> None:
+    def begin_protocol(self, dealer_hears: frozenset[str], collect_from: int = 0) -> None:
         """From here on a protocol runs: no letters, and to the dealer only the kinds given, "array" or "note".
 
         Whatever else a role tries raises ProtocolError, at the sender before anything leaves, and at the receiver
@@ -148,7 +153,7 @@ class Metered(Channel):
             raise ProtocolError("a protocol may declare arrays and notes to the dealer, and nothing else")
         if self._dealer_hears not in (None, dealer_hears):
             raise ProtocolError("a protocol that declares something else has begun on this channel")
-        self._dealer_hears = dealer_hears
+        self._dealer_hears, self.collect_from = dealer_hears, collect_from
         self.gather()
 
     def _keep_to_protocol(self, kind: str, sender: int, receiver: int) -> None:
@@ -212,6 +217,24 @@ class Metered(Channel):
         if stamp[0] > rounds or stamp[1] > with_dealing:
             self.clock = Stamp(max(rounds, stamp[0]), max(with_dealing, stamp[1]))
         return array, stamp
+
+    def in_order(self, receive: Callable[[], Array]) -> Callable[[], Array]:
+        """What was begun before is received before; and whatever was begun can be received early. `receive` is called
+        once, and what is returned may be called once."""
+        found: list[Array] = []
+        self._under_way.append(lambda: found.append(receive()))
+
+        def receive_in_order() -> Array:
+            while not found:
+                self._under_way.popleft()()
+            return found.pop()
+
+        return receive_in_order
+
+    def receive_under_way(self) -> None:
+        """All that was begun `in_order`."""
+        while self._under_way:
+            self._under_way.popleft()()
 
     def gather(self) -> None:
         self.inner.gather()
