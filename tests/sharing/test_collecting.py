@@ -37,7 +37,7 @@ def values_of(piece, seed):
 
 
 def open_all(p, pieces, collect_from, order=None):
-    """Open values under several pieces at a time, each declared by a step of its own; what everybody learns and sees."""
+    """Open values under several pieces at a time, each of a step of its own; what everybody learns and sees."""
 
     def role(me):
         me.begin_protocol(frozenset({"note"}), collect_from)
