@@ -261,7 +261,7 @@ def log_share(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
 def send_shares(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     """A party sends the helper what it has entered, as it is."""
     enter = FAMILIES["onetime"].enter
-    monkeypatch.setattr("coterie.transport.Metered.begin_protocol", lambda self, dealer_hears: None)
+    monkeypatch.setattr("coterie.transport.Metered.begin_protocol", lambda self, *declared: None)
 
     def open_handed(self: Any, own: Any, shape: Any) -> Any:
         entered = enter(self, own, shape)
