@@ -30,7 +30,7 @@ from coterie.transport import Metered
 from tests.ideal_logs import let_anything_be_opened
 from tests.security.test_onetime_planted import again
 from tests.security.test_surveys import survey, task_of, views
-from tests.security.test_transcripts import no_label_mask, stream_read_twice
+from tests.security.test_transcripts import TWICE, no_label_mask, stream_read_twice
 from tests.security.transcripts import compare
 from tests.surveys.by_hand import tallies_of
 
@@ -228,8 +228,8 @@ PLANTS: list[tuple[Plant, str, set[int], str]] = [
     (leave_out("truncation", "R"), "rows", {1, 2}, "byte that the data decide: .*(frame P3|opening)"),
     (leave_out("mean", "R"), "rows", {1, 2}, "byte that the data decide: .*(frame P3|opening)"),
     (no_label_mask, "rows", {1, 2}, "byte that the data decide: .*(frame P3|opening)"),
-    (use_again("sign", "R"), "rows", {1, 2}, "(serves twice|data decide): .*(frame P3|opening)"),
-    (stream_read_twice, "rows", {1, 2}, "(serves twice|data decide)"),
+    (use_again("sign", "R"), "rows", {1, 2}, f"{TWICE}.*(frame P3|opening)"),
+    (stream_read_twice, "rows", {1, 2}, TWICE),
     (open_quantiles_below_the_least_size, "rows", {1, 2}, "byte that the data decide"),
     (open_quantiles_below_the_least_size, "rows", {1}, "byte that the data decide"),
     (open_missing_exactly, "rows", {1, 2}, "byte that the data decide"),

@@ -158,8 +158,8 @@ def bit_to_the_helper(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(OneTime, "table", indiscreet)
 
 
-#: Where one mask serves many words, whichever of the comparisons meets it first names it.
-ONE_MASK = "(serves twice|data decide|another distribution): .*opening"
+#: What serves twice is named by whichever of the comparisons meets it first.
+TWICE = "(serves twice|data decide|another distribution): "
 PLANTS = [
     (
         no_share_of_zero,
@@ -171,10 +171,10 @@ PLANTS = [
     (no_data_mask, "onetime", "horizontal, as it is", {1, 2}, r"byte that the data decide: part \d+ .frame P3"),
     (no_data_mask, "onetime", "vertical, labels revealed", {1, 2}, r"byte that the data decide: part \d+ .frame P3"),
     (no_label_mask, "onetime", "horizontal, as it is", {1, 2}, r"byte that the data decide: part \d+ .opening"),
-    (stream_read_twice, "onetime", "horizontal, as it is", {1, 2}, "mask that serves twice: .*frame P3"),
+    (stream_read_twice, "onetime", "horizontal, as it is", {1, 2}, f"{TWICE}.*frame P3"),
     # where blocks of comparisons are filled up with zeros, the mask of all of them stands there as it is
-    (one_mask_for_two_signs, "onetime", "mixed, counts revealed", {1, 2}, ONE_MASK),
-    (stream_read_twice, "securenn", "vertical, labels revealed", {1, 2}, "mask that serves twice"),
+    (one_mask_for_two_signs, "onetime", "mixed, counts revealed", {1, 2}, f"{TWICE}.*opening"),
+    (stream_read_twice, "securenn", "vertical, labels revealed", {1, 2}, TWICE),
     (letters_to_the_helper, "onetime", "horizontal, as it is", {0}, "posted a letter of 8 bytes to P0"),
     (bit_to_the_helper, "onetime", "horizontal, as it is", {0}, r"byte that the data decide: part \d+ .note P1 to P0"),
 ]
