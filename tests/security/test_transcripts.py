@@ -171,7 +171,7 @@ PLANTS = [
     (no_data_mask, "onetime", "horizontal, as it is", {1, 2}, r"byte that the data decide: part \d+ .frame P3"),
     (no_data_mask, "onetime", "vertical, labels revealed", {1, 2}, r"byte that the data decide: part \d+ .frame P3"),
     (no_label_mask, "onetime", "horizontal, as it is", {1, 2}, r"byte that the data decide: part \d+ .opening"),
-    (stream_read_twice, "onetime", "horizontal, as it is", {1, 2}, f"{TWICE}.*frame P3"),
+    (stream_read_twice, "onetime", "horizontal, as it is", {1, 2}, f"{TWICE}.*(frame P3|opening)"),
     # where blocks of comparisons are filled up with zeros, the mask of all of them stands there as it is
     (one_mask_for_two_signs, "onetime", "mixed, counts revealed", {1, 2}, f"{TWICE}.*opening"),
     (stream_read_twice, "securenn", "vertical, labels revealed", {1, 2}, TWICE),
