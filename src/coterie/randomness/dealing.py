@@ -72,14 +72,19 @@ class Dealt:
     up to, and `bind` makes all shares of the bound pieces add up to the values it is given.
     """
 
-    __slots__ = ("_collected", "_due", "_free", "_from", "_given", "_masks", "_others", "_receiver", "material")
+    __slots__ = (
+        "_collected", "_due", "_free", "_from", "_given", "_masked", "_masks", "_others", "_receiver", "material",
+    )  # fmt: skip
 
     def __init__(self, dealing: Dealing, material: Material) -> None:
         self.material, self._from = material, dealing
-        masks, free, bound = material.masks, material.free, material.bound
+        bound = material.bound
         self._receiver = receiver = dealing.next_receiver(bound.bytes) if bound else 0
+        #: What was given, and the masks that have masked something.
         self._given: set[str] = set()
-        self._collected = material.collected(len(dealing.servers), dealing.channel.collect_from)
+        self._masked: set[str] = set()
+        least = dealing.channel.collect_from
+        self._collected = material.collected(len(dealing.servers), least) if least else None
         #: Shares of all masks and free pieces; shares of all bound pieces: this party's own or, at the helper, the
         #: non-receivers'. What this party receives is `due`.
         self._masks: list[Raw] = []
@@ -89,15 +94,15 @@ class Dealt:
         for j in dealing.expanded:
             stream, expands = dealing.streams.dealt_run(j), bool(bound) and j != receiver
             if material.in_one_run:
-                run = stream.read(material.seeded + expands * bound.bytes)
-                first, last = masks.bytes, material.seeded
-                self._masks.append(run[:first])
-                self._free.append(run[first:last])
+                last = material.seeded
+                run = stream.read(last + bound.bytes if expands else last)
+                self._masks.append(run)
+                self._free.append(run[material.masks.bytes :])
                 if expands:
                     self._others.append(run[last:])
                 continue
-            self._masks.append(masks.draw(stream))
-            self._free.append(free.draw(stream))
+            self._masks.append(material.masks.draw(stream))
+            self._free.append(material.free.draw(stream))
             if expands:
                 self._others.append(bound.draw(stream))
         if bound and receiver == dealing.rank:
@@ -119,12 +124,13 @@ class Dealt:
 
     def masked(self, name: str, blinded: Array) -> Masked:
         """What a kernel has blinded with a mask, which masks nothing else, or with noise of an earlier step."""
-        if name not in self.material.opened:
-            raise ProtocolError(f"{self.material.purpose} does not open {name}")
-        masked = Masked(blinded, self.material.opened[name], self.material.to.get(name), name == self._collected)
-        if (name in self.material.masks and name not in self._given) or f"mask {name}" in self._given:
-            raise MaterialReused(f"{name} of {self.material.purpose} masks one value, once")
-        self._given.add(f"mask {name}")
+        material = self.material
+        if name not in material.opened:
+            raise ProtocolError(f"{material.purpose} does not open {name}")
+        masked = Masked(blinded, material.opened[name], material.to.get(name), name == self._collected)
+        if (name in material.masks and name not in self._given) or name in self._masked:
+            raise MaterialReused(f"{name} of {material.purpose} masks one value, once")
+        self._masked.add(name)
         return masked
 
     def hide(self, name: str, ring: Ring, share: Array) -> Masked:
@@ -148,9 +154,9 @@ class Dealt:
         piece, (mine, *others) = self._to_correct(name)
         if not isinstance(piece, Bits):
             raise ProtocolError(f"{name} of {self.material.purpose} adds up otherwise")
-        place = piece.view(mine)
+        place = piece.read(mine)
         for other in others:
-            place ^= piece.view(other)
+            place ^= piece.read(other)
         return place
 
     def bind(self, values: Callable[[], Mapping[str, Array]]) -> Callable[[], None]:
@@ -192,9 +198,8 @@ class Dealt:
         return found
 
     def _give(self, name: str, pieces: Pieces, shares: list[Raw]) -> Array:
-        piece, own = pieces.cut(name, shares)
         self._once(name)
-        return piece.total(own)
+        return pieces.total(name, shares)
 
     def _once(self, name: str) -> None:
         if name in self._given:

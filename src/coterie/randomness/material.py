@@ -61,8 +61,12 @@ class Piece(ABC):
         return source.read(self.bytes)
 
     @abstractmethod
+    def read(self, share: Raw) -> Array:
+        """A share, as values."""
+
+    @abstractmethod
     def total(self, shares: list[Raw]) -> Array:
-        """What shares add up to; a share itself, if there is one."""
+        """What shares add up to."""
 
     @abstractmethod
     def correct(self, value: Array, others: list[Raw], out: Raw) -> None:
@@ -93,6 +97,11 @@ class Packed(Piece):
         super().__init__(shape, packed_bytes(math.prod(shape), width))
         self.width = width
         self.size, self.modulo = wire_size(width), np.uint64((1 << width) - 1)
+
+    def read(self, share: Raw) -> Array:
+        out = np.empty(self.count, np.uint64)
+        unpack(out, share, self.size, self.modulo)
+        return out.reshape(self.shape)
 
     def total(self, shares: list[Raw]) -> Array:
         out = np.empty(self.count, np.uint64)
@@ -129,8 +138,11 @@ class Unpacked(Packed):
         super().__init__(*shape, width=width)
         self.bytes = 8 * self.count
 
+    def read(self, share: Raw) -> Array:
+        return share.view(np.uint64).reshape(self.shape)
+
     def total(self, shares: list[Raw]) -> Array:
-        return reduce(np.add, [share.view(np.uint64).reshape(self.shape) for share in shares])
+        return reduce(np.add, map(self.read, shares))
 
     def correct(self, value: Array, others: list[Raw], out: Raw) -> None:  # noqa: ARG002
         raise ProtocolError("unpacked words are masks, and add up to nothing else")
@@ -144,14 +156,15 @@ class Bits(Piece):
     def __init__(self, *shape: int) -> None:
         super().__init__(shape, packed_bytes(math.prod(shape), 8 * np.dtype(self.dtype).itemsize))
 
-    def view(self, share: Raw) -> Array:
+    def read(self, share: Raw) -> Array:
+        """In its place."""
         return share.view(self.dtype)[: self.count].reshape(self.shape)
 
     def total(self, shares: list[Raw]) -> Array:
-        return reduce(np.bitwise_xor, map(self.view, shares))
+        return reduce(np.bitwise_xor, map(self.read, shares))
 
     def correct(self, value: Array, others: list[Raw], out: Raw) -> None:
-        self.view(out)[...] = value ^ self.total(others)
+        self.read(out)[...] = value ^ self.total(others)
 
     def add(self, total: Array, received: Array) -> Array:
         return total ^ received
@@ -176,12 +189,12 @@ class Elements(Piece):
     def draw(self, source: ByteSource) -> Raw:
         return self.ring.sample(source, (self.count,)).view(np.uint8)
 
-    def view(self, share: Raw) -> Array:
+    def read(self, share: Raw) -> Array:
         own = share.view(self.ring.dtype).reshape(self.shape)
         return self.ring.reduce(own) if isinstance(self.ring, Words) else own
 
     def total(self, shares: list[Raw]) -> Array:
-        return reduce(self.ring.add, map(self.view, shares))
+        return reduce(self.ring.add, map(self.read, shares))
 
     def correct(self, value: Array, others: list[Raw], out: Raw) -> None:
         out.view(self.ring.dtype).reshape(self.shape)[...] = self.ring.sub(value, self.total(others))
@@ -208,7 +221,8 @@ class Pieces(dict[str, Piece]):
 
     def __init__(self, kind: str, pieces: Mapping[str, Piece]) -> None:
         super().__init__(pieces)
-        self.kind, self.bytes, self.places = kind, 0, {}
+        self.kind, self.bytes = kind, 0
+        self.places: dict[str, slice] = {}
         for name, piece in pieces.items():
             start = -(-self.bytes // 8) * 8
             self.bytes = start + piece.bytes
@@ -220,7 +234,13 @@ class Pieces(dict[str, Piece]):
 
     def cut(self, name: str, runs: list[Raw]) -> tuple[Piece, list[Raw]]:
         """A piece, and the bytes of it in each of the runs."""
-        return self[name], [run[self.places[name]] for run in runs]
+        piece, place = self[name], self.places[name]
+        return piece, [run[place] for run in runs]
+
+    def total(self, name: str, runs: list[Raw]) -> Array:
+        """What the shares of a piece in these runs add up to; the share itself, if there is one run."""
+        piece, place = self[name], self.places[name]
+        return piece.read(runs[0][place]) if len(runs) == 1 else piece.total([run[place] for run in runs])
 
     def draw(self, source: ByteSource) -> Raw:
         """A uniform share of all of them."""

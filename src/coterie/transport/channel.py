@@ -67,11 +67,13 @@ CONTROL = 0
 CONTROL_LIMIT = 1 << 15  # room for what vouches for a renewed key, twice (`study.links`)
 REASON_LIMIT = 400
 CLOCK_END = (1 << 32) - 1  # where clocks stay: a peer may have said any
-_CODES = {np.dtype(np.uint8): 1, np.dtype(np.uint64): 2, np.dtype(np.int64): 3}
+_CODES: dict[Any, int] = {}  # by the type and by NumPy's description of it
+for _code, _type in enumerate((np.uint8, np.uint64, np.int64), 1):
+    _CODES[_type] = _CODES[np.dtype(_type)] = _code
 # magic, version, type, lane, sender, receiver, session, sequence, length, clock, clock with dealing
 _LAYOUT = struct.Struct("<4sBBHHH16sQQII")
 _START, _STAMP = struct.Struct("<4sBBHHH16sQQ"), struct.Struct("<II")
-HEADER_BYTES = _LAYOUT.size
+HEADER_BYTES, START_BYTES = _LAYOUT.size, _START.size
 
 
 class Stamp(NamedTuple):
@@ -143,7 +145,8 @@ def pack_header(
     """The bytes of a header, from its fields."""
     return _LAYOUT.pack(
         MAGIC, VERSION, kind, lane, sender, receiver, session, sequence, length,
-        0 if rounds < 0 else min(rounds + 1, CLOCK_END), min(dealing, CLOCK_END),
+        0 if rounds < 0 else rounds + 1 if rounds < CLOCK_END else CLOCK_END,
+        dealing if dealing < CLOCK_END else CLOCK_END,
     )  # fmt: skip
 
 
@@ -275,10 +278,10 @@ def letter(body: bytes) -> Letter:
 
 def dtype_code(dtype: DTypeLike) -> int:
     """The wire's number for an element type."""
-    code = _CODES.get(dtype if isinstance(dtype, np.dtype) else np.dtype(dtype))
-    if code is None:
-        raise TypeError(f"arrays of {np.dtype(dtype)} do not travel")
-    return code
+    try:
+        return _CODES[dtype]
+    except KeyError:
+        raise TypeError(f"arrays of {np.dtype(dtype)} do not travel") from None
 
 
 #: How this party sees to a peer that another one blames: its last words if it has stopped, None if it is still there,
@@ -337,6 +340,14 @@ class Channel(ABC):
 
     @abstractmethod
     def receive(self, sender: int, dtype: DTypeLike, shape: Sequence[int]) -> tuple[Array, Stamp]: ...
+
+    def may_wait_to_send(self, to: int) -> bool:  # noqa: ARG002
+        """Whether `send` may wait for the peer to take what it was sent before."""
+        return True
+
+    def may_wait_for(self, sender: int, size: int) -> bool:  # noqa: ARG002
+        """Whether `receive` of so many bytes may wait for them."""
+        return True
 
     def gather(self) -> None:  # noqa: B027
         """From now on, what is sent may be held back until there is more, or until this party waits for a peer."""

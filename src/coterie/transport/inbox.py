@@ -23,6 +23,7 @@ from coterie.transport.channel import (
     CONTROL,
     CONTROL_LIMIT,
     HEADER_BYTES,
+    START_BYTES,
     Abort,
     Control,
     Goodbye,
@@ -84,24 +85,23 @@ class Inbox:
         poll.register(self.sock.fileno(), select.POLLIN)
         return poll
 
-    def has(self, count: int) -> bool:
-        """Whether so many bytes were read ahead."""
-        return self.end - self.at >= count
-
     def next(self, kind: int, length: int) -> tuple[Stamp, Control | None]:
         """The next frame that is no heartbeat: a control message, or what was expected, with its stamp, and its bytes
         still to come."""
-        began = time.monotonic()
+        began = 0.0
         while True:
             found, self.seen = self.seen, None
             if found is not None and found[1] is not None:
                 return found[0].stamp, found[1]
             if found is None:
-                self._read_header()
+                if self.end - self.at < HEADER_BYTES:
+                    began = began or time.monotonic()
+                    self._read_header()
                 right = start_of_header(kind, self.lane, self.sender, self.rank, self.session, self.due, length)
-                if self.ahead[self.at : self.at + len(right)] == right:  # as it is nearly always
+                at = self.at
+                if self.ahead[at : at + START_BYTES] == right:  # as it is nearly always
                     self.due += 1
-                    self.at += HEADER_BYTES
+                    self.at = at + HEADER_BYTES
                     return stamp_before(self.ahead, self.at), None
             header = found[0] if found is not None else self._header()
             expected = Header(kind, self.lane, self.sender, self.rank, self.session, self.due, length, Stamp())
@@ -113,7 +113,7 @@ class Inbox:
             if not isinstance(message, Heartbeat):
                 return header.stamp, message
             self.waits = message.waits
-            self.check_progress(began)
+            self.check_progress(began or time.monotonic())
 
     def check_progress(self, since: float) -> None:
         """Raise if the peer, though connected, has got nowhere since then for longer than it may."""
@@ -126,10 +126,14 @@ class Inbox:
 
     def fill(self, buffer: memoryview[Any]) -> None:
         """The next bytes: from what was read ahead, then from the connection."""
-        size = len(buffer)
-        done = min(size, self.end - self.at)
-        buffer[:done] = self.ahead[self.at : self.at + done]
-        self.at += done
+        size, at = len(buffer), self.at
+        if size <= self.end - at:  # as it is mostly, where rows are few
+            buffer[:] = self.ahead[at : at + size]
+            self.at = at + size
+            return
+        done = self.end - at
+        buffer[:done] = self.ahead[at : self.end]
+        self.at = self.end
         while done < size:
             done += self._read(buffer[done:])
 

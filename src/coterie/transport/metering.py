@@ -12,6 +12,7 @@ letter, and the dealer is sent, and takes, only the kinds of messages that the p
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -167,19 +168,17 @@ class Metered(Channel):
                 f"the protocol that runs declares no {kind} from {names[sender]} to {names[receiver]}; it was refused"
             )
 
-    def send(self, to: int, array: Array, stamp: Stamp = Stamp(), *, dealt: bool = False) -> None:  # noqa: ARG002, B008
+    def send(self, to: int, array: Array, stamp: Stamp = Stamp(), *, dealt: bool = False) -> None:  # noqa: B008
         """`dealt`: a one-way message of the dealer that depends on nothing it has received."""
         if to == self.world.dealer:
             self._keep_to_protocol("array", self.rank, to)
-        clock = self.clock
-        if dealt:
-            self.idling.leave()  # who deals runs ahead, until others are behind with reading
-            try:
-                self.inner.send(to, array, Stamp(-1, clock[1] + 1))
-            finally:
-                self.idling.enter()
+        rounds, with_dealing = self.clock
+        stamp = Stamp(-1 if dealt else rounds + 1, with_dealing + 1)
+        if dealt and self.inner.may_wait_to_send(to):  # who deals runs ahead, until others are behind with reading
+            with self.idling.waiting():
+                self.inner.send(to, array, stamp)
         else:
-            self.inner.send(to, array, Stamp(clock[0] + 1, clock[1] + 1))
+            self.inner.send(to, array, stamp)
         self.messages += 1
         self.bytes_sent += HEADER_BYTES + array.nbytes
 
@@ -208,11 +207,14 @@ class Metered(Channel):
         """What comes next of that sender, whatever is expected of it."""
         if self.rank == self.world.dealer:
             self._keep_to_protocol("array", sender, self.rank)
-        self.idling.leave()
-        try:
+        if self.inner.may_wait_for(sender, math.prod(shape) * np.dtype(dtype).itemsize):
+            self.idling.leave()
+            try:
+                array, stamp = self.inner.receive(sender, dtype, shape)
+            finally:
+                self.idling.enter()
+        else:
             array, stamp = self.inner.receive(sender, dtype, shape)
-        finally:
-            self.idling.enter()
         rounds, with_dealing = self.clock
         if stamp[0] > rounds or stamp[1] > with_dealing:
             self.clock = Stamp(max(rounds, stamp[0]), max(with_dealing, stamp[1]))

@@ -112,14 +112,15 @@ class Outbox:
         with self.lock:
             if self.error:
                 raise self.error
+            size = len(body)
             header = pack_header(
-                kind, self.lane, self.rank, self.to, self.session, self.sequence, len(body), stamp.rounds, stamp[1]
+                kind, self.lane, self.rank, self.to, self.session, self.sequence, size, stamp[0], stamp[1]
             )
             try:
                 self.sequence += 1
-                self.backlog += HEADER_BYTES + len(body)
+                self.backlog += HEADER_BYTES + size
                 self.gathered += header
-                if len(body) <= GATHERED:
+                if size <= GATHERED:
                     self.gathered += body
                     if self.gathers and len(self.gathered) < GATHERED:
                         return
@@ -251,7 +252,7 @@ class TlsChannel(Channel):
 
     def send(self, to: int, array: Array, stamp: Stamp = Stamp()) -> None:  # noqa: B008
         outbox = self._outboxes[to]
-        if outbox.limit is not None and outbox.backlog > outbox.limit:
+        if self.may_wait_to_send(to):
             self.flush()  # the one that is behind may wait for somebody who waits for this
             with self._waiting():
                 self._wait_for_room(to)
@@ -304,20 +305,31 @@ class TlsChannel(Channel):
         return PeerLost(f"{self._name(to)} has closed its connection", self._name(to))
 
     def receive(self, sender: int, dtype: DTypeLike, shape: Sequence[int]) -> tuple[Array, Stamp]:
-        kind = np.dtype(dtype)
-        inbox, size = self._inboxes[sender], math.prod(shape) * kind.itemsize
-        if inbox.before_wait is None and not inbox.has(HEADER_BYTES + size):
-            self.flush()
-        self._waits.add(self.lane)
-        try:
-            stamp, message = inbox.next(dtype_code(kind), size)
-        finally:
-            self._waits.discard(self.lane)
+        inbox, kind = self._inboxes[sender], dtype_code(dtype)
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        if inbox.end - inbox.at >= HEADER_BYTES + size:
+            stamp, message = inbox.next(kind, size)
+        else:
+            if inbox.before_wait is None:
+                self.flush()
+            self._waits.add(self.lane)
+            try:
+                stamp, message = inbox.next(kind, size)
+            finally:
+                self._waits.discard(self.lane)
         if message is None:
-            array = np.empty(shape, kind)
+            array = np.empty(shape, dtype)
             inbox.fill(as_bytes(array))
             return array, stamp
         raise self._trouble(message, sender)
+
+    def may_wait_to_send(self, to: int) -> bool:
+        outbox = self._outboxes[to]
+        return outbox.limit is not None and outbox.backlog > outbox.limit
+
+    def may_wait_for(self, sender: int, size: int) -> bool:
+        inbox = self._inboxes[sender]
+        return inbox.end - inbox.at < HEADER_BYTES + size
 
     def hear(self, sender: int) -> bool:
         return self._message(sender, Note).value
