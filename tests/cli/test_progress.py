@@ -57,6 +57,22 @@ def test_one_line_however_narrow_the_terminal(clock):
     assert len(line) <= 40 - len("^C")  # which a terminal shows when it is typed
 
 
+@pytest.mark.parametrize(
+    ("width", "said"),
+    [
+        (100, "iteration 7 of at most 200, 1.54 GB sent, 20 s each, at most 1 h 04 min left (20 s)"),
+        (80, "iteration 7 of at most 200, 1.54 GB sent, at most 1 h 04 min left (20 s)"),
+        (70, "iteration 7 of at most 200, at most 1 h 04 min left (20 s)"),
+    ],
+)
+def test_less_is_said_where_the_terminal_is_narrow(clock, width, said):
+    made, _ = console(width=width)
+    voice = Progress(made)
+    clock[0] += 20
+    voice.iterated(0, 7, 200, 1_540_000_000)
+    assert voice._drawn().text.plain == said
+
+
 def test_whole_seconds_pass(clock):
     made, _ = console()
     voice = Progress(made)

@@ -182,7 +182,7 @@ def test_4_study(agreed, tmp_path):
     assert "is not signed by helper, alice, bob" in coterie("study", "verify", copy).err
     for verb in ("run", "preflight", "predict"):
         for line, words in (
-            ((copy, "--key", key), "is not signed by helper, alice, bob"),
+            ((copy, "--key", key), "is not signed by alice, whose key this is"),
             ((tmp_path / "none.toml", "--key", key), "the study file"),
             ((study, "--key", tmp_path / "none.key"), "the key"),
         ):

@@ -26,7 +26,7 @@ def test_secure_runs_between_processes_give_the_centralised_result():
     assert [one.same for one in example.agreements] == [400] * 2
     assert all(run.iterations == example.pooled.iterations for run in example.runs)
     assert all(run.sent > 0 and run.traffic.rounds > 0 and run.disclosures for run in example.runs)
-    assert len(steps) == 1 + 2
+    assert len(steps) == 1 + 1 + 2
 
 
 def test_the_progress_bar_knows_how_many_steps_there_are(monkeypatch):

@@ -89,7 +89,7 @@ def test_ones_own_signature_must_be_there(ready):
     ready.at("alice", "study.alice.sig.toml").unlink()
     for act in (run_study, lambda orders, _: preflight(orders, lambda _: None)):
         ended = ready.take_part(act, ["alice"])
-        assert "is not signed by helper, alice, bob; sign it with `coterie study sign`" in str(ended["alice"])
+        assert "is not signed by alice, whose key this is; sign it with `coterie study sign`" in str(ended["alice"])
 
 
 def test_an_unreadable_folder_is_no_obstacle(ready, monkeypatch):

@@ -27,7 +27,7 @@ class Progress(Voice):
         self.console = console
         self.began = self.first = time.monotonic()
         self.done = 0
-        self.line = ""
+        self.lines = [""]  # the first that fits the terminal is drawn
         self.spinner = Spinner("dots")  # one for all: it turns by the time since it was first drawn
         self.live: Live | None = None
         if console.live:
@@ -61,24 +61,26 @@ class Progress(Voice):
         self.done += 1
         pace = (time.monotonic() - self.first) / self.done
         left = pace * (most - iteration)
-        text = (
-            f"iteration {iteration} of at most {most}{f' of start {start + 1}' if start else ''}, {format_bytes(sent)} "
-            f"sent, {format_duration(pace)} each, at most {format_duration(left)} left"
-        )
+        which = f"iteration {iteration} of at most {most}{f' of start {start + 1}' if start else ''}"
+        so_far, each = f"{format_bytes(sent)} sent", f"{format_duration(pace)} each"
+        rest = f"at most {format_duration(left)} left"
         counted = {"start": start, "iteration": iteration, "most": most, "sent": sent}
-        self._show(text, "iteration", **counted, seconds=pace, at_most_left=left)
+        self._show(f"{which}, {so_far}, {each}, {rest}", "iteration", **counted, seconds=pace, at_most_left=left)
+        self.lines += [f"{which}, {so_far}, {rest}", f"{which}, {rest}"]
 
     def _show(self, text: str, event: str, **fields: object) -> None:
-        self.line = text
+        self.lines = [text]
         if self.live is None:
             self.console.say(f"{time.strftime('%H:%M:%S')} {text}", event, **fields)
 
     def _drawn(self) -> Spinner:
-        """One line, however narrow the terminal: of more than one, some would stay when it is drawn over. There is
-        room behind it for the ^C that a terminal shows when it is typed."""
+        """One line, however narrow the terminal: of more than one, some would stay when it is drawn over. Where it is
+        narrow, less is said. There is room behind it for the ^C that a terminal shows when it is typed."""
         waited = int(time.monotonic() - self.began)
         passed = f" ({format_duration(waited)})" if waited else ""
-        text = Text(printable(self.line))
-        text.truncate(max(self.console.rich.width - len(passed) - AROUND, 1), overflow="ellipsis")
+        room = max(self.console.rich.width - len(passed) - AROUND, 1)
+        texts = [Text(printable(line)) for line in self.lines]
+        text = next((one for one in texts if one.cell_len <= room), texts[-1])
+        text.truncate(room, overflow="ellipsis")
         self.spinner.update(text=text.append(passed))
         return self.spinner

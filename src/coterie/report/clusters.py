@@ -86,8 +86,14 @@ def _about_clusters(facts: Facts) -> str:
         said.append(f"The centres were not disclosed: each {facts.roles.keeper} keeps a share of them.")
     elif len(facts.center_columns) < facts.d:
         said.append("Of the centres, this party learnt its own columns.")
-    elif any(column.step for column in facts.columns):
-        said.append("The centres are rounded, so that of themselves they tell no size.")
+    elif rounded := [column.name for column in facts.columns if column.step]:
+        if len(rounded) == facts.d:
+            said.append("The centres are rounded, so that of themselves they tell no size.")
+        else:
+            said.append(
+                f"The centres are rounded in {join_names(rounded)}, so that of themselves these values tell no size; "
+                "those of the other columns may."
+            )
     if facts.least > 1:
         said.append(_about_closed(facts))
     return " ".join(said)

@@ -248,6 +248,9 @@ def _read_key(path: Path) -> str:
     except OSError as error:
         raise StudyError(f"the key {path} cannot be read ({error.strerror})") from None
     if mode & 0o077 and not _is_credential(path, mode):
+        other = other_file(read_text(path, "the key"))
+        if other not in ("", "a private key"):
+            raise StudyError(f"{path} is {other}, not a private key")
         raise StudyError(f"the key {path} can be read by others (mode {mode:04o}); run: chmod 600 {path}")
     return read_text(path, "the key")
 

@@ -86,7 +86,7 @@ def _attempt(orders: Orders, ready: Ready, voice: Voice, checkpoints: Checkpoint
 
     with take_part(orders, ready, voice, own, goes_on, checkpoints, attempt) as session:
         ready, agreed, audit, spent = session.ready, session.agreed, session.audit, session.spent
-        point = _taken_up(agreed, checkpoints, own.marks, voice)
+        point = _taken_up(agreed, checkpoints, own.marks, attempt, voice)
         attempt.began = True
         watch = _Progress(session, checkpoints, attempt)
         with session.role(session.agreed.task.lanes) as me:
@@ -152,7 +152,9 @@ def check_budget(orders: Orders, ready: Ready) -> str:
     return budget.describe()
 
 
-def _taken_up(agreed: Agreed, checkpoints: Checkpoints, own: list[Mark], voice: Voice) -> Point | None:
+def _taken_up(
+    agreed: Agreed, checkpoints: Checkpoints, own: list[Mark], attempt: Attempt, voice: Voice
+) -> Point | None:
     """Where the run goes on; from the start, where no checkpoint is agreed on."""
     mark = agreed.mark
     if mark is None:
@@ -168,7 +170,8 @@ def _taken_up(agreed: Agreed, checkpoints: Checkpoints, own: list[Mark], voice: 
                 "bring now; bring the same ones, or begin a new run with --restart"
             )
     checkpoints.keep(mark)
-    voice.note("opens the results of an earlier run" if agreed.replayed else f"{_after(mark)} of an earlier run")
+    of_which = "" if attempt.began else " of an earlier run"
+    voice.note("opens the results of an earlier run" if agreed.replayed else f"{_after(mark)}{of_which}")
     return point
 
 

@@ -116,6 +116,7 @@ def attend(
         with declining(orders, ready, voice):
             budget.check_own(own)
         own = msgspec.structs.replace(own, head=audit.head)
+        voice.phase("loading kernels (the first time, they are compiled)")
         load_family(FAMILIES[ready.study.clustering.protocol], alone=orders.own_process)
         meeting = meeting_of(orders, ready, purpose=own.purpose, silence=attempt.wait, audit=audit)
         with hold_on(), raising_signals(), naming_relays(ready), meeting as met, hidden():

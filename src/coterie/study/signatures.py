@@ -88,7 +88,7 @@ def find_missing(path: Path, study: Study, own: str) -> list[str]:
     """Whose signatures are not here yet. Those that are here must hold, and one's own must be."""
     missing = [one.name for one in study.everybody if own_signature(path, study, one.name) is None]
     if own in missing:
-        raise StudyError(f"{path} is not signed by {', '.join(missing)}; sign it with `coterie study sign`")
+        raise StudyError(f"{path} is not signed by {own}, whose key this is; sign it with `coterie study sign`")
     return missing
 
 

@@ -188,7 +188,7 @@ def _check_partition(study: Study, must: Must) -> None:
     elif vertical:
         must(
             bool(data.id) or study.survey is not None,
-            "[data] a vertical study needs an id column, by which rows are put in a common order",
+            "[data] id must be given: a vertical study needs an id column, by which rows are put in a common order",
         )
         for column in data.columns:
             must(
@@ -247,7 +247,7 @@ def _check_private(study: Study, must: Must) -> None:
 
 def _check_patchwork(study: Study, must: Must) -> None:
     data, owners = study.data, study.roles.owners
-    must(bool(data.id), "[data] a mixed study needs an id column, by which rows are matched")
+    must(bool(data.id), "[data] id must be given: a mixed study needs an id column, by which rows are matched")
     must(data.matching == "shared", "[data] matching must be shared in a mixed study")
     for column in data.columns:
         must(not column.holder, f"[data] column {column.name!r} of a mixed study has holders, not one holder")
