@@ -93,11 +93,12 @@ class RunningRelay:
 class RelayProcess:
     """`coterie relay` in a process of its own, which can be killed and started again."""
 
-    def __init__(self, identity: Path, files: Sequence[Path]) -> None:
+    def __init__(self, identity: Path, files: Sequence[Path], *more: object) -> None:
         self.identity, self.said = identity, identity.with_name("relay.out")
         self.line = ["relay", "--listen", load_identity(identity).address, "--key"]
         self.line += [str(identity).replace(".identity.toml", ".key")]
         self.line += [word for file in files for word in ("--study", str(file))]
+        self.line += map(str, more)
         self.start()
 
     def start(self) -> None:

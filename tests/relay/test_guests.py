@@ -32,7 +32,7 @@ NAMES = ("helper", "alice", "bob")
 class World:
     """A relay with one study, and what each participant needs to talk to it."""
 
-    def __init__(self, folder, **given):
+    def __init__(self, folder, /, **given):
         self.identity = make_relay(folder)
         self.cast = RelayCast(folder, self.identity, direct=("helper",))
         self.cast.agree(*SMALL)

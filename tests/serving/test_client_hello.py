@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from coterie.serving.client_hello import MOST, NotTls, find_name, wait_for_name
+from coterie.serving.client_hello import MOST, MOST_RECORDS, NotTls, find_name, wait_for_name
 
 NAME = "0123456789abcdef0123456789abcdef"
 
@@ -46,7 +46,7 @@ def test_without_its_end_there_is_no_name_yet():
         assert find_name(HELLO[:length]) is None
 
 
-@pytest.mark.parametrize("size", [1, 3, 40, 100])
+@pytest.mark.parametrize("size", [16, 40, 100])
 def test_a_message_in_several_records(size):
     pieces = in_records(HELLO, size)
     assert find_name(pieces) == NAME
@@ -71,6 +71,15 @@ def test_a_message_in_several_records(size):
 def test_what_is_no_beginning_is_refused(said):
     with pytest.raises(NotTls):
         find_name(said)
+
+
+def test_a_message_in_a_great_many_records_is_refused():
+    """Whoever sends it again and again, a byte more each time, would keep a processor busy."""
+    pieces = in_records(HELLO, 1)
+    assert len(HELLO) > MOST_RECORDS
+    assert find_name(pieces[: 6 * (MOST_RECORDS - 1)]) is None
+    with pytest.raises(NotTls, match="too many pieces"):
+        find_name(pieces[: 6 * MOST_RECORDS])
 
 
 def test_a_beginning_that_never_ends_is_refused():

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from coterie.study.identity import load_key
@@ -196,7 +197,8 @@ def test_too_many_rows_are_refused_by_name(house):
 
 
 def test_predictions_are_served(house):
-    """With shared centres new rows are labelled together: the helper's process does what is asked for."""
+    """With shared centres rows are labelled together: the helper's process does what is asked for. New rows get the
+    labels that they get with a helper that is an ordinary `coterie predict`."""
     cast = house.cast("one", "--centers", "shared")
     house.start()
     cast.begin_parties()
@@ -210,7 +212,17 @@ def test_predictions_are_served(house):
     assert house.manifest(cast, "0002-predict")["purpose"] == "predict"
     for name in cast.parties:
         assert cast.labels(name, "predictions")["label"] == cast.labels(name)["label"]
+    for name, part in zip(cast.parties, np.array_split(StudyCast.points_of(9), 2), strict=True):
+        cast.give(name, "new.csv", x=part[:60, 0], y=part[:60, 1])
+        cast.start(name, "predict", "--timeout", 30, "--out", cast.at(name, "new"))
+    assert set(cast.finish_all().values()) == {0}, house.said()
+    assert ended(house, cast, told.ended).out == "0003-predict"
     assert house.stop() == 0
+    for name in cast.names:
+        cast.start(name, "predict", "--timeout", 30, "--out", cast.at(name, "unserved"))
+    assert set(cast.finish_all().values()) == {0}, house.said()
+    for name in cast.parties:
+        assert cast.labels(name, "new") == cast.labels(name, "unserved")
 
 
 def test_surveys_are_served(house):
@@ -228,6 +240,13 @@ def test_surveys_are_served(house):
     for name in cast.parties:
         assert msgspec.convert(cast.document(name, "survey.json")["columns"], list[ColumnFound]) == found
     assert house.stop() == 0
+    for name in cast.names:  # with a helper that is an ordinary `coterie survey`
+        cast.start(name, "survey", "--timeout", 30, "--out", cast.at(name, "unserved"))
+    assert set(cast.finish_all().values()) == {0}, house.said()
+    for name in cast.parties:
+        assert (
+            cast.document(name, "survey.json", "unserved")["columns"] == cast.document(name, "survey.json")["columns"]
+        )
 
 
 def test_signatures_are_fetched_and_then_it_is_served(house, ordinary):

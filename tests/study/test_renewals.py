@@ -7,6 +7,9 @@ import shutil
 
 import msgspec
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 
 from coterie.errors import AuthenticationError, CoterieError, StudyError
 from coterie.study.agreement import Study
@@ -18,7 +21,13 @@ from coterie.study.prepare import recognise
 from coterie.study.renewals import keep_links, newest_identity, renewed_path
 from coterie.study.signatures import sign_study, verify_signatures
 from coterie.study.withdrawals import Withdrawn, check_withdrawal, withdraw_study
-from coterie.transport.certificates import create_credentials, create_link, fingerprint, is_issued_by
+from coterie.transport.certificates import (
+    certificate_name,
+    create_credentials,
+    create_link,
+    fingerprint,
+    is_issued_by,
+)
 from coterie.transport.channel import letter
 from tests.study.dated import give_dates
 from tests.study.pooled import RANDOM_ROWS, X, pooled
@@ -55,6 +64,20 @@ def test_nobody_vouches_for_another_name_or_with_another_key():
     assert not is_issued_by(link, bob.certificate)
     assert not is_issued_by("rubbish", alice.certificate)
     assert not is_issued_by(alice.certificate, "rubbish")
+
+
+@pytest.mark.parametrize(("name", "fine"), [("alice", True), ("bob", False)])
+def test_a_link_that_alice_signs_is_in_her_own_name(name, fine):
+    alice = create_credentials("alice")
+    found, key = (
+        x509.load_pem_x509_certificate(alice.certificate.encode()),
+        load_pem_private_key(alice.key.encode(), None),
+    )
+    builder = x509.CertificateBuilder().issuer_name(found.subject).subject_name(certificate_name(name))
+    builder = builder.public_key(found.public_key()).serial_number(1)
+    builder = builder.not_valid_before(found.not_valid_before_utc).not_valid_after(found.not_valid_after_utc)
+    link = builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM).decode()
+    assert is_issued_by(link, alice.certificate) == fine
 
 
 def test_there_are_not_any_number_of_links():

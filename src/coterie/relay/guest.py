@@ -76,6 +76,7 @@ class Guest:
                 part = await self._loop.sock_recv(self.sock, READ)
                 if not part:
                     raise EOFError from None
+                await asyncio.sleep(0)  # there may have been nothing to wait for: the others' turn
                 self._incoming.write(part)
             except ssl.SSLError:
                 await self._flush()  # an alert, which says why

@@ -26,8 +26,8 @@ __all__ = ["Entry", "Registry", "check_brought"]
 
 log = logging.getLogger(__name__)
 
-#: The most studies that participants may have brought at a time.
-MOST_BROUGHT = 1000
+#: The most studies that participants may have brought at a time; the most certificates that TLS is kept ready for.
+MOST_BROUGHT, MOST_CONTEXTS = 1000, 2048
 
 
 @dataclass(frozen=True)
@@ -176,8 +176,9 @@ class Registry:
             return None
         if label is None or label not in self._labels:
             return ssl.ALERT_DESCRIPTION_UNRECOGNIZED_NAME
-        made = self._contexts.get(label)
-        if made is None:
-            made = self._contexts[label] = context(True, self.credentials, [self._labels[label]])
+        made = self._contexts.pop(label, None) or context(True, self.credentials, [self._labels[label]])
+        while len(self._contexts) >= MOST_CONTEXTS:
+            del self._contexts[next(iter(self._contexts))]
+        self._contexts[label] = made  # the one that was used last stands last
         tls.context = made
         return None

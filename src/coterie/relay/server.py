@@ -47,14 +47,16 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Limits:
-    """Connections: in all, of one study, of one participant, half-open ones. Seconds: for a handshake and the request
-    after it; between two pings; for a ping to be answered if another process wants to listen; for a pair on which
-    nothing passes, and for one of which an end has said all; between two looks at the folder of studies."""
+    """Connections: in all, of one study, of one participant, half-open ones, those that bring a study. Seconds: for a
+    handshake and the request after it; between two pings; for a ping to be answered if another process wants to
+    listen; for a pair on which nothing passes, and for one of which an end has said all; between two looks at the
+    folder of studies."""
 
     connections: int = 4096
     per_study: int = 2048
     per_participant: int = 1024
     half_open: int = 256
+    bringing: int = 16
     handshake: float = 10.0
     ping: float = 15.0
     pong: float = 3.0
@@ -88,6 +90,7 @@ class Relay:
         self.registry, self.limits = registry, limits or Limits()
         self.guests: set[asyncio.Task[None]] = set()
         self.half_open: set[asyncio.Task[None]] = set()
+        self.bringing: set[asyncio.Task[None]] = set()  # half-open ones that show no certificate
         self.pairs: set[Pair] = set()
         self.of_study: Counter[str] = Counter()
         self.of_participant: Counter[str] = Counter()
@@ -119,10 +122,7 @@ class Relay:
     # -- guests ------------------------------------------------------------------------------------------
 
     def _receive(self, sock: socket.socket) -> None:
-        if len(self.half_open) >= self.limits.half_open:
-            victim = random.choice(list(self.half_open))  # by chance, so that a flood cannot push all others out
-            victim.cancel()
-            self.half_open.discard(victim)
+        self._make_room(self.half_open, self.limits.half_open)
         if len(self.guests) >= self.limits.connections:
             _refuse(f"a connection was refused: there are {len(self.guests)}", sock)
             sock.close()
@@ -138,13 +138,23 @@ class Relay:
         task.add_done_callback(self.half_open.discard)
         task.add_done_callback(lambda _: sock.close())  # also if it was cancelled before it began
 
+    def _make_room(self, crowd: set[asyncio.Task[None]], most: int) -> None:
+        if len(crowd) >= most:
+            victim = random.choice(list(crowd))  # by chance, so that a flood cannot push all others out
+            victim.cancel()
+            self.half_open.discard(victim)
+            self.bringing.discard(victim)
+
     async def _attend(self, sock: socket.socket) -> None:
         try:
             guest = Guest(sock, self.registry.context)
             async with asyncio.timeout(self.limits.handshake):
                 await guest.shake_hands(self.registry.lists)
+                if not guest.who:
+                    self._bound_bringing()
                 request = await guest.hear(MOST_MESSAGE if guest.who else MOST_BROUGHT)
-            self.half_open.discard(asyncio.current_task())
+            if guest.who:
+                self._let_in()
             await self._grant(guest, request)
         except ssl.SSLError as error:
             _refuse(f"a stranger was refused: {say_why(error)}", sock)
@@ -152,6 +162,20 @@ class Relay:
             _refuse("a connection ended: it took too long", sock)
         except (EOFError, OSError, ValueError) as error:  # gone, or something that makes no sense
             _refuse(f"a connection ended: {_say_end(error)}", sock)
+
+    def _let_in(self) -> None:
+        me = asyncio.current_task()
+        assert me is not None
+        self.half_open.discard(me)
+        self.bringing.discard(me)
+
+    def _bound_bringing(self) -> None:
+        """Anybody may bring a study, which may be long and takes a while to check: only so many at a time."""
+        me = asyncio.current_task()
+        assert me is not None
+        self._make_room(self.bringing, self.limits.bringing)
+        self.bringing.add(me)
+        me.add_done_callback(self.bringing.discard)
 
     async def _grant(self, guest: Guest, request: Request) -> None:
         if isinstance(request, Bring):
@@ -197,12 +221,14 @@ class Relay:
             return
         try:
             async with self._checking:  # whoever brings rubbish keeps one processor busy, at most
+                self._let_in()  # a check that has begun cannot be broken off
                 entry = await asyncio.to_thread(check_brought, brought, self.registry.fingerprint)
         except CoterieError as error:
-            log.warning("a study that was brought is refused: %s", say_kind(type(error).__name__))
+            _refuse(f"a study that was brought was refused: {say_kind(type(error).__name__)}", guest.sock)
             await guest.say(Refused("other" if "by way of this relay" in str(error) else "invalid"))
             return
-        if self.registry.get(entry.study) is None and not self.registry.add(entry, set(self.of_study)):
+        used = {*self.of_study, *(study for study, _ in self.listening)}
+        if self.registry.get(entry.study) is None and not self.registry.add(entry, used):
             await guest.say(Refused("full"))
             return
         await guest.say(Recorded((entry.study,)))
@@ -229,6 +255,7 @@ class Relay:
                 await self._announce(me, request.studies)
                 while True:
                     message = await guest.hear()
+                    await asyncio.sleep(0)  # whoever says much at once waits for the others' turns
                     me.heard = asyncio.get_running_loop().time()
                     me.alive.set()
                     if isinstance(message, Listen):
@@ -334,7 +361,7 @@ class Relay:
             async with asyncio.timeout(self.limits.handshake):
                 for one in (guest, other):
                     await one.say(Joined())
-                first = await guest.leave_tls(), await other.leave_tls()
+                first = await _leave_tls(guest, other)
             await self._join(Pair(request.study, guest.sock, other.sock), first)
         finally:
             call.over.set()
@@ -381,6 +408,15 @@ class Relay:
                     for end in pair.ends:
                         with contextlib.suppress(OSError):
                             end.shutdown(socket.SHUT_RDWR)
+
+
+async def _leave_tls(guest: Guest, other: Guest) -> tuple[bytes, bytes]:
+    """End TLS with both at once: one that takes its time does not keep the other from hearing of it."""
+    mine, theirs = await asyncio.gather(guest.leave_tls(), other.leave_tls(), return_exceptions=True)
+    for behind in (mine, theirs):
+        if isinstance(behind, BaseException):
+            raise behind
+    return mine, theirs  # type: ignore[return-value]
 
 
 def _say_end(error: Exception) -> str:

@@ -11,8 +11,8 @@ import time
 
 __all__ = ["MOST", "NotTls", "find_name", "wait_for_name"]
 
-#: The most bytes that a first message may have.
-MOST = 1 << 14
+#: The most bytes that a first message may have, and the most records that it may be sent in.
+MOST, MOST_RECORDS = 1 << 14, 64
 #: Seconds between two looks at a message of which a part is missing.
 LOOK = 0.02
 RECORD_HEAD, HANDSHAKE_RECORD, CLIENT_HELLO, SERVER_NAME, HOST_NAME = 5, 22, 1, 0, 0
@@ -76,7 +76,7 @@ def find_name(seen: bytes) -> str | None:
 def _first_message(seen: bytes) -> bytes:
     """A client's hello, which may have been sent in several records."""
     records, message = _Bytes(seen, _Short), b""
-    while True:
+    for _ in range(MOST_RECORDS):
         if records.left and records.raw[records.at] != HANDSHAKE_RECORD:
             raise NotTls("it does not begin as TLS does")
         _, version, length = records.number(1), records.number(2), records.number(2)
@@ -91,6 +91,7 @@ def _first_message(seen: bytes) -> bytes:
                 raise NotTls("its first message is too long")
             if len(message) >= 4 + size:
                 return message[4 : 4 + size]
+    raise NotTls("its first message is in too many pieces")
 
 
 def wait_for_name(plain: socket.socket, seconds: float) -> str:

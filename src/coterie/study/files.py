@@ -19,6 +19,8 @@ from coterie.typed import convert
 __all__ = ["check_name", "decode_toml", "read_text", "sync_folder", "write_file"]
 
 T = TypeVar("T")
+#: A key of so many parts that Python's reader of TOML takes the square of their number in time.
+LONG_KEY = re.compile(r"""(?<![\w\\-])(?:(?:[\w-]+|"(?:\\.|[^"\\\n])*"|'[^'\n]*')[ \t]*\.[ \t]*){32}""", re.ASCII)
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 
 
@@ -41,6 +43,8 @@ def read_text(path: Path, what: str, error: type[CoterieError] = StudyError) -> 
 def decode_toml(text: str, kind: type[T], path: Path, what: str, error: type[CoterieError] = StudyError) -> T:
     """A typed value from TOML; what is wrong is said with the section and key where it stands."""
     try:
+        if LONG_KEY.search(text):
+            raise tomllib.TOMLDecodeError("a key has too many parts")
         return convert(tomllib.loads(text), kind)
     except (tomllib.TOMLDecodeError, RecursionError, msgspec.ValidationError) as problem:
         fault = _describe(problem, kind)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 
 from coterie.columns import DROP, bounds_of, find_fault
@@ -90,16 +91,16 @@ def _check_columns(study: Study, must: Must) -> None:
     for text in (about.name, about.created, about.made_with, data.id, data.row_weights.column, *names):
         fine = text.isprintable() and len(text) <= 200  # people decide by what they see of it
         must(fine, f"the name {text[:40]!r} must be printable, and of at most 200 characters")
-    for name in names:
-        must(names.count(name) == 1, f"[data] column {name!r} is listed twice")
+    for name, times in Counter(names).items():
+        must(times == 1, f"[data] column {name!r} is listed twice")
         must(name != data.id, f"[data] the id column {name!r} cannot be clustered by")
     for column in data.columns:
         fault = find_fault(column)
         must(not fault, f"[data] column {column.name!r}: {fault}")
         _check_resolution(column, _may_round(study), must)
         _check_at_home(column, study, must)
-    for name in study.column_names:
-        must(study.column_names.count(name) == 1, f"[data] {name!r} would be clustered by twice; rename a column")
+    for name, times in Counter(study.column_names).items():
+        must(times == 1, f"[data] {name!r} would be clustered by twice; rename a column")
     from coterie.clustering import relative_weights  # takes long to load
 
     try:

@@ -9,14 +9,16 @@ and none of its keys. What passes is encrypted once, not twice.
 from __future__ import annotations
 
 import contextlib
+import math
 import socket
 import ssl
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from coterie.errors import AuthenticationError, FrameError
 from coterie.transport.certificates import Credentials, fingerprint
-from coterie.transport.hello import NotYet, Peer, begin_tls, context, read_exactly
+from coterie.transport.hello import NotYet, Peer, begin_tls, context
 from coterie.transport.proxies import Proxy, tunnel
 from coterie.transport.relay_messages import (
     LENGTH_BYTES,
@@ -186,9 +188,23 @@ def exchange(sock: ssl.SSLSocket, message: Message) -> RelaySays:
 
 
 def read_message(sock: ssl.SSLSocket) -> RelaySays:
-    length = read_length(bytes(read_exactly(sock, LENGTH_BYTES, "the relay")))
-    found: RelaySays = unpack(bytes(read_exactly(sock, length, "the relay")), RelaySays)  # type: ignore[arg-type]
+    """What the relay says next. All of it, not each byte, has to come within about the socket's time-out."""
+    end = time.monotonic() + (sock.gettimeout() or math.inf)
+    length = read_length(_read(sock, LENGTH_BYTES, end))
+    found: RelaySays = unpack(_read(sock, length, end), RelaySays)  # type: ignore[arg-type]
     return found
+
+
+def _read(sock: ssl.SSLSocket, count: int, end: float) -> bytes:
+    raw = bytearray()
+    while len(raw) < count:
+        if time.monotonic() > end:
+            raise TimeoutError("the relay is too slow")
+        part = sock.recv(count - len(raw))
+        if not part:
+            raise EOFError("the relay hung up")
+        raw += part
+    return bytes(raw)
 
 
 def ask_relay(relay: RelayAt, credentials: Credentials, study: str, patience: float) -> bool:

@@ -188,6 +188,8 @@ class RelayedListener:
         sock.settimeout(self.patience)
         message = exchange(sock, Listen(tuple(studies)))
         while isinstance(message, Call | Ping):  # it was on its way already
+            if self._stopped:
+                raise NotYet("nobody is expected any more")
             self._hear_one(sock, message)
             message = read_message(sock)
         if isinstance(message, Refused):
@@ -204,6 +206,8 @@ class RelayedListener:
         heard = time.monotonic()
         again = heard + LAST_PAUSE if self.unheard else math.inf
         while time.monotonic() < heard + SILENCE:
+            if self._stopped:  # however much the relay has to say
+                return
             left = again - time.monotonic()
             if left <= 0:
                 return
