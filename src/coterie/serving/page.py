@@ -57,7 +57,8 @@ Coterie {{ status.version }}, digest <code>{{ status.digest }}</code>.</p>
 <td data-of="now">{% if one.running %}{{ one.running.purpose }}: {{ one.running.phase }}<br>for
 {{ duration(now - one.running.since) }}{% if one.running.memory %}, {{ bytes(one.running.memory) }} of memory{% endif %}
 {% else %}not running{% endif %}</td>
-<td data-of="last run">{% if one.last %}{{ one.last.purpose }}, {{ time(one.last.ended) }}: {{ one.last.text }}{% if one.last.out %}<br>
+<td data-of="last run">{% if one.last %}{{ one.last.purpose }}, {{ time(one.last.ended) }}:
+{{ one.last.text }}{% if one.last.out %}<br>
 <code>{{ one.last.out }}</code>{% endif %}{% else %}none{% endif %}</td>
 </tr>
 {% else %}
