@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.report.blocks import Grid, Image, Tiles
+from coterie.report.blocks import Grid, Image, Paragraph, Tiles
 from coterie.report.clusters import show_clusters
 from coterie.report.cost import show_course
 from coterie.report.facts import facts_of
@@ -39,7 +39,10 @@ def test_iterations_of_all_starts_are_shown():
 
 
 def test_iterations_of_a_run_that_was_taken_up_keep_their_numbers():
-    (drawn,) = (block for block in show_course(by_hand(n_iter=5)) if isinstance(block, Image))
+    course = show_course(by_hand(n_iter=5))
+    (drawn,) = (block for block in course if isinstance(block, Image))
+    said = [block.text for block in course if isinstance(block, Paragraph)]
+    assert "taken up again after iteration 3: times, rounds and bytes on this page are those since then" in said[-1]
     assert "Those before iteration 4 were done before the run was taken up again" in drawn.caption
 
 

@@ -248,7 +248,7 @@ def test_a_survey_counts_as_a_run(cast):
     assert isinstance(found["alice"], PolicyError)
     assert "`runs` = 1" in str(found["alice"])
     said = coterie("preflight", cast.study_file("bob"), "--key", cast.key("bob"), "--wait", 1, *cast.sources["bob"])
-    assert "1 runs of this study used" in said.out
+    assert "1 run of this study used" in said.out
 
 
 def test_other_data_are_noticed(cast):

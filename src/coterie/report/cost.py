@@ -39,6 +39,9 @@ def show_course(facts: Facts) -> list[Block]:
     )
     untold = f"How far the centres moved is not known{known}. Nor is the inertia, before the end."
     parts: list[Block] = [Paragraph(said), Paragraph(untold)]
+    if (first := _first_here(facts)) > 1:
+        after = f"The run was taken up again after iteration {first - 1}"
+        parts.append(Paragraph(f"{after}: times, rounds and bytes on this page are those since then."))
     parts += show_times(facts.seconds, facts.waited)
     if facts.laps:
         parts.append(_draw_iterations(facts))
@@ -76,8 +79,7 @@ def _draw_iterations(facts: Facts) -> Image:
     worked = [whole - idle for whole, idle in zip(taken, waited, strict=True)]
     least, most, half = (format_duration(float(one)) for one in (min(taken), max(taken), np.median(taken)))
     idle = f"{sum(waited) / max(sum(taken), 1e-9):.0%}"
-    several = _several_starts(facts)
-    first = 1 if several else max(1, facts.n_iter - len(taken) + 1)
+    several, first = _several_starts(facts), _first_here(facts)
     earlier = f" Those before iteration {first} were done before the run was taken up again." if first > 1 else ""
     of_all = f" Those of all starts, one after another: {len(taken)} in all." if several else ""
     return Image(
@@ -86,6 +88,11 @@ def _draw_iterations(facts: Facts) -> Image:
         f"half of them {half} or less; {idle} of the time was spent waiting for others.",
         f"How long each iteration took here, and how much of that was waiting for others.{of_all}{earlier}",
     )
+
+
+def _first_here(facts: Facts) -> int:
+    """The first iteration that was measured; those before it were done before the run was taken up again."""
+    return max(1, facts.n_iter - len(facts.laps) + 1) if facts.laps and not _several_starts(facts) else 1
 
 
 def _several_starts(facts: Facts) -> bool:

@@ -29,6 +29,14 @@ table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; vertical-align: top; padding: .4rem .8rem .4rem 0; border-bottom: 1px solid #8886; }
 code { font-size: .85em; overflow-wrap: anywhere; }
 .no { font-weight: bold; }
+td:first-child { min-width: 12rem; }
+@media (max-width: 48rem) {
+  thead { display: none; }
+  tr, td { display: block; }
+  tr { border-bottom: 1px solid #8886; padding: .4rem 0; }
+  td { border: 0; padding: .2rem 0; }
+  td[data-of]::before { content: attr(data-of) ": "; opacity: .7; }
+}
 </style>
 </head>
 <body>
@@ -44,12 +52,13 @@ Coterie {{ status.version }}, digest <code>{{ status.digest }}</code>.</p>
 {% for one in status.studies %}
 <tr>
 <td>{{ one.name }}<br><code>{{ one.file }}</code>{% if one.hash %}<br><code>{{ one.hash[:16] }}</code>{% endif %}</td>
-<td>{{ one.participants | join(", ") }}</td>
-<td>{{ one.standing }}{% if one.why %}<br>{{ one.why }}{% endif %}</td>
-<td>{% if one.running %}{{ one.running.purpose }}: {{ one.running.phase }}<br>for
+<td data-of="participants">{{ one.participants | join(", ") }}</td>
+<td data-of="standing">{{ one.standing }}{% if one.why %}<br>{{ one.why }}{% endif %}</td>
+<td data-of="now">{% if one.running %}{{ one.running.purpose }}: {{ one.running.phase }}<br>for
 {{ duration(now - one.running.since) }}{% if one.running.memory %}, {{ bytes(one.running.memory) }} of memory{% endif %}
 {% else %}not running{% endif %}</td>
-<td>{% if one.last %}{{ one.last.purpose }}, {{ time(one.last.ended) }}: {{ one.last.text }}{% if one.last.out %}<br>
+<td data-of="last run">{% if one.last %}{{ one.last.purpose }}, {{ time(one.last.ended) }}:
+{{ one.last.text }}{% if one.last.out %}<br>
 <code>{{ one.last.out }}</code>{% endif %}{% else %}none{% endif %}</td>
 </tr>
 {% else %}

@@ -100,7 +100,7 @@ class Budget:
         """How much is used, for people to read."""
         used = sum(one.purpose in RUNS for one in self._counted())
         if self.policy.runs is None:
-            return f"{used} runs of this study used; the policy sets no limit (`runs`)"
+            return f"{used} {'run' if used == 1 else 'runs'} of this study used; the policy sets no limit (`runs`)"
         return f"{used} of {self.policy.runs} runs of this study used"
 
     def _check_writable(self) -> None:

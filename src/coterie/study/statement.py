@@ -178,10 +178,9 @@ def state_output_rules(study: Study) -> list[str]:
     if any(column.resolution for column in study.data.columns) and not study.private:
         steps = {c.name: c.resolution * (2 if c.kind == "category" else 1) for c in study.data.columns}
         rounded = ", ".join(f"{name} ({step:g})" for name, step in steps.items() if step)
-        only = "" if all(steps.values()) else " in these columns"
         said.append(
-            f"With a least cluster size above 1, opened centres are rounded so that of themselves they tell no size"
-            f"{only}: to about {rounded}, divided by the least size; and the inertia accordingly."
+            f"With a least cluster size above 1, opened centres are rounded so that of themselves they tell no size: "
+            f"to about {rounded}, divided by the least size; and the inertia accordingly."
         )
     if shown.sizes == "rounded":
         said.append(
