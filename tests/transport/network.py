@@ -33,9 +33,16 @@ DUEL = World(("Rogue", "Honest"), bytes(range(16)))
 EXPECTED = (np.uint64, (3,))
 
 
-@functools.cache
+_made: dict[str, Credentials] = {}
+_making = threading.Lock()
+
+
 def credentials(name: str) -> Credentials:
-    return create_credentials(name)
+    """The same for a name every time, also for two threads that ask at once: `functools.cache` would make two."""
+    with _making:
+        if name not in _made:
+            _made[name] = create_credentials(name)
+        return _made[name]
 
 
 def named(value: Any) -> str:
