@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import http.client
 import os
 import shutil
@@ -21,7 +22,7 @@ import tomli_w
 
 from coterie.cli.serve import parse_place, parse_size
 from coterie.errors import AuthenticationError, InputError, PeerUnreachable, StudyError
-from coterie.serving import served
+from coterie.serving import children, served
 from coterie.serving.child import MEMORY_MESSAGE, Home, Task
 from coterie.serving.children import Child, Ending
 from coterie.serving.page import make_page
@@ -30,7 +31,7 @@ from coterie.serving.status import StatusServer, ask_status
 from coterie.study.identity import load_key, renew_identity
 from coterie.study.preflight import preflight
 from coterie.study.prepare import recognise
-from coterie.transport.certificates import create_credentials
+from coterie.transport.certificates import Credentials, create_credentials, create_link
 from coterie.transport.hello import FULL, UNSERVED, NotYet, Peer, context, dial, greet, server_name
 from tests.study.walk import SMALL, Cast, coterie, wait_until
 
@@ -128,6 +129,42 @@ def test_strangers_start_nothing(cast, server):
         knock(cast, own=create_credentials("alice"))
     wait_until(lambda: server.refused["strangers"], what="the count")
     assert not NoChild.started
+
+
+def test_a_renewed_key_starts_nothing_in_a_study_that_does_not_accept_them(cast, server):
+    """TLS finds that the pinned key vouches for it, and yet its owner is a stranger here."""
+    made = create_credentials("alice")
+    link = create_link(load_key(cast.key("alice")), made)
+    assert knock(cast, own=Credentials(link, made.key)).reason == "it hung up"
+    wait_until(lambda: server.refused["strangers"], what="the count")
+    assert not NoChild.started
+
+
+def test_a_study_s_process_is_told_the_operator_s_limits(cast, server):
+    """And nothing of the environment but where things are."""
+    rules = {"most_rows": 1000, "memory": 1 << 30, "wait": 7.0, "patience": 8.0, "stall": 9.0, "proxy": ""}
+    server.settings = dataclasses.replace(server.settings, **rules, policy=cast.at("helper", "policy.toml"))
+    knock(cast)
+    (child,) = NoChild.started
+    assert {name: getattr(child.task, name) for name in rules} == rules
+    assert child.task.policy == str(cast.at("helper", "policy.toml"))
+
+
+def test_a_study_s_process_knows_little_of_the_environment(monkeypatch):
+    class Caught(Exception):
+        pass
+
+    def catch(words, **given):
+        raise Caught(given["env"])
+
+    monkeypatch.setenv("SECRET_OF_ANOTHER_STUDY", "1")
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setattr(children.subprocess, "Popen", catch)
+    with pytest.raises(Caught) as caught:
+        Child(Task("study.toml", "0" * 64, "fit", "home", "helper.key", -1), lambda said: None, lambda ending: None)
+    (known,) = caught.value.args
+    assert known["HTTPS_PROXY"] == "http://127.0.0.1:1"
+    assert known.keys() <= {*children.KEPT, *children.ALONE}
 
 
 def test_a_renewed_key_is_let_in_and_the_old_one_no_longer(tmp_path, monkeypatch):
