@@ -22,7 +22,7 @@ import tomli_w
 
 from coterie.cli.serve import parse_place, parse_size
 from coterie.errors import AuthenticationError, InputError, PeerUnreachable, StudyError
-from coterie.serving import children, served
+from coterie.serving import child, children, served, status
 from coterie.serving.child import MEMORY_MESSAGE, Home, Task
 from coterie.serving.children import Child, Ending
 from coterie.serving.page import make_page
@@ -339,6 +339,20 @@ def test_socket_and_page_say_the_same_and_no_secret(cast, server, tmp_path):
     assert coterie("status", "--state", state, "--health").code == 6
 
 
+def test_whoever_does_not_come_to_the_end_of_a_question_makes_room(server, tmp_path, monkeypatch):
+    """Not even if it always says a little more in time."""
+    monkeypatch.setattr(status, "PATIENCE", 600.0)
+    monkeypatch.setattr(status, "ALL", 0.2)
+    (tmp_path / "page").mkdir()
+    told = StatusServer(tmp_path / "page", server.status, ("127.0.0.1", 0))
+    with contextlib.closing(told):
+        where = told.servers[1].server_address
+        for _ in range(status.CROWD + 1):
+            with socket.create_connection(where[:2], timeout=60) as half:
+                half.sendall(b"GET / HTTP/1.1\r\nHost: 127")
+                assert half.recv(1) == b""
+
+
 def test_names_in_studies_are_no_html(cast, server):
     study = server.status().studies[0]
     named = msgspec.structs.replace(study, name="<script>alert(1)</script>")
@@ -405,6 +419,17 @@ def test_a_study_s_papers_are_copied_and_must_be_the_same(cast, tmp_path):
     assert home.next_run("fit").name == "0001-fit"
     home.next_run("fit").mkdir()
     assert home.next_run("predict").name == "0002-predict"
+
+
+def test_a_study_s_folder_is_one_process_s_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(child, "LOCKED", 0.0)
+    with Home(tmp_path / "home").locked():
+        with pytest.raises(StudyError, match="another process runs this study"), Home(tmp_path / "home").locked():
+            pass
+        with Home(tmp_path / "other").locked():
+            pass
+    with Home(tmp_path / "home").locked():
+        pass
 
 
 def test_runs_that_were_counted_before_count_on(tmp_path):
