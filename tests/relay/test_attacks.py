@@ -255,6 +255,19 @@ def bring_half(at: RelayAt) -> ssl.SSLSocket:
     return sock
 
 
+@pytest.mark.parametrize(
+    "request_", [Listen(()), Ask(("0" * 64,)), Answer(bytes(16)), Dial("0" * 64, "0" * 64), Pong()]
+)
+def test_who_shows_no_certificate_may_bring_a_study_and_nothing_else(tmp_path, request_):
+    made = World(tmp_path, files=(), open_=True)
+    plain = socket.create_connection((made.at.host, made.at.port), timeout=60)
+    with begin_tls(relayed._anonymous(made.at.certificate), plain, asked=NOBODY) as sock:
+        sock.sendall(pack(request_))
+        with contextlib.suppress(ConnectionError, ssl.SSLError):
+            assert sock.recv(1) == b""
+    made.running.close()
+
+
 def test_only_so_many_bring_studies_at_a_time(tmp_path):
     made = World(tmp_path, files=(), open_=True, limits=Limits(bringing=2, handshake=600.0))
     crowd = [bring_half(made.at) for _ in range(6)]
