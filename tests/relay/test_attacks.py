@@ -38,6 +38,7 @@ from coterie.transport.relay_messages import (
     Ping,
     Pong,
     Recorded,
+    Refused,
     pack,
 )
 from coterie.transport.relayed import RelayAt, Turned, ask_relay, bring_study, exchange, read_message
@@ -278,6 +279,18 @@ def test_only_so_many_bring_studies_at_a_time(tmp_path):
     assert made.running.look(lambda relay: len(relay.bringing)) == 1
     for sock in crowd:
         sock.close()
+    made.running.close()
+
+
+def test_a_participant_of_one_study_brings_no_other_to_a_relay_that_is_not_open(tmp_path):
+    made = World(tmp_path / "a")
+    other = RelayCast(tmp_path / "b", made.identity, ("carol", "dora"))
+    study = other.agree(*SMALL)
+    with made.at.connect(made.keys["alice"], 60, 60) as sock:
+        brought = bring_signed(other.study_file("dora"), study, study_hash(study))
+        assert len(pack(brought)) < MOST_MESSAGE
+        assert exchange(sock, brought) == Refused("closed")
+    assert len(made.running.look(lambda relay: relay.registry.entries)) == 1
     made.running.close()
 
 
