@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import logging
@@ -16,9 +17,10 @@ import pytest
 
 from coterie.cli.console import Console
 from coterie.cli.logs import MOST, JsonLines, logging_to
-from coterie.errors import PolicyError
+from coterie.errors import PeerUnreachable, PolicyError
 from coterie.events import tell
-from coterie.study.identity import split_address
+from coterie.study.identity import change_passphrase, split_address
+from coterie.study.run import run_study
 from tests.study.hooks import CANARY, CANARY_TEXT
 from tests.study.walk import BRIEF, Cast, coterie, wait_until
 
@@ -91,6 +93,22 @@ def test_a_run_and_a_stranger(cast: Cast):
         assert CANARY_TEXT[:7] not in text
         assert not any(part in text for part in cast.key(name).read_text().split("\n")[1:-2])
         assert stat.S_IMODE(paths[name].stat().st_mode) == 0o600
+
+
+def test_a_passphrase_and_a_proxy_s_password_are_in_no_line(cast: Cast, quiet: Console):
+    """Of a run that reads both and then finds nobody: the proxy is not there."""
+    cast.agree(*WIDE)
+    give(cast)
+    secret, path = b"correct horse battery staple", cast.at("alice", "log.jsonl")
+    change_passphrase(cast.key("alice"), None, secret)
+    orders = cast.orders("alice", passphrase=secret, proxy="http://name:geheim@127.0.0.1:1", wait=0.5)
+    with pytest.raises(PeerUnreachable), logging_to(path, "run", quiet):
+        run_study(orders)
+    assert {"start", "recognised", "audit", "error", "end"} <= set(events(path))
+    text = path.read_text()
+    assert "127.0.0.1:1" in text  # the proxy is named
+    shown = base64.b64encode(b"name:geheim").decode()
+    assert not any(word in text for word in ("geheim", shown, secret.decode()))
 
 
 def test_errors_are_those_of_the_console_and_lines_are_appended(cast: Cast):

@@ -38,6 +38,7 @@ from coterie.transport.relay_messages import (
     Ping,
     Pong,
     Recorded,
+    Refused,
     pack,
 )
 from coterie.transport.relayed import RelayAt, Turned, ask_relay, bring_study, exchange, read_message
@@ -255,6 +256,19 @@ def bring_half(at: RelayAt) -> ssl.SSLSocket:
     return sock
 
 
+@pytest.mark.parametrize(
+    "request_", [Listen(()), Ask(("0" * 64,)), Answer(bytes(16)), Dial("0" * 64, "0" * 64), Pong()]
+)
+def test_who_shows_no_certificate_may_bring_a_study_and_nothing_else(tmp_path, request_):
+    made = World(tmp_path, files=(), open_=True)
+    plain = socket.create_connection((made.at.host, made.at.port), timeout=60)
+    with begin_tls(relayed._anonymous(made.at.certificate), plain, asked=NOBODY) as sock:
+        sock.sendall(pack(request_))
+        with contextlib.suppress(ConnectionError, ssl.SSLError):
+            assert sock.recv(1) == b""
+    made.running.close()
+
+
 def test_only_so_many_bring_studies_at_a_time(tmp_path):
     made = World(tmp_path, files=(), open_=True, limits=Limits(bringing=2, handshake=600.0))
     crowd = [bring_half(made.at) for _ in range(6)]
@@ -265,6 +279,18 @@ def test_only_so_many_bring_studies_at_a_time(tmp_path):
     assert made.running.look(lambda relay: len(relay.bringing)) == 1
     for sock in crowd:
         sock.close()
+    made.running.close()
+
+
+def test_a_participant_of_one_study_brings_no_other_to_a_relay_that_is_not_open(tmp_path):
+    made = World(tmp_path / "a")
+    other = RelayCast(tmp_path / "b", made.identity, ("carol", "dora"))
+    study = other.agree(*SMALL)
+    with made.at.connect(made.keys["alice"], 60, 60) as sock:
+        brought = bring_signed(other.study_file("dora"), study, study_hash(study))
+        assert len(pack(brought)) < MOST_MESSAGE
+        assert exchange(sock, brought) == Refused("closed")
+    assert len(made.running.look(lambda relay: relay.registry.entries)) == 1
     made.running.close()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import http.client
 import os
 import shutil
@@ -21,7 +22,7 @@ import tomli_w
 
 from coterie.cli.serve import parse_place, parse_size
 from coterie.errors import AuthenticationError, InputError, PeerUnreachable, StudyError
-from coterie.serving import served
+from coterie.serving import child, children, served, status
 from coterie.serving.child import MEMORY_MESSAGE, Home, Task
 from coterie.serving.children import Child, Ending
 from coterie.serving.page import make_page
@@ -30,7 +31,7 @@ from coterie.serving.status import StatusServer, ask_status
 from coterie.study.identity import load_key, renew_identity
 from coterie.study.preflight import preflight
 from coterie.study.prepare import recognise
-from coterie.transport.certificates import create_credentials
+from coterie.transport.certificates import Credentials, create_credentials, create_link
 from coterie.transport.hello import FULL, UNSERVED, NotYet, Peer, context, dial, greet, server_name
 from tests.study.walk import SMALL, Cast, coterie, wait_until
 
@@ -128,6 +129,42 @@ def test_strangers_start_nothing(cast, server):
         knock(cast, own=create_credentials("alice"))
     wait_until(lambda: server.refused["strangers"], what="the count")
     assert not NoChild.started
+
+
+def test_a_renewed_key_starts_nothing_in_a_study_that_does_not_accept_them(cast, server):
+    """TLS finds that the pinned key vouches for it, and yet its owner is a stranger here."""
+    made = create_credentials("alice")
+    link = create_link(load_key(cast.key("alice")), made)
+    assert knock(cast, own=Credentials(link, made.key)).reason == "it hung up"
+    wait_until(lambda: server.refused["strangers"], what="the count")
+    assert not NoChild.started
+
+
+def test_a_study_s_process_is_told_the_operator_s_limits(cast, server):
+    """And nothing of the environment but where things are."""
+    rules = {"most_rows": 1000, "memory": 1 << 30, "wait": 7.0, "patience": 8.0, "stall": 9.0, "proxy": ""}
+    server.settings = dataclasses.replace(server.settings, **rules, policy=cast.at("helper", "policy.toml"))
+    knock(cast)
+    (child,) = NoChild.started
+    assert {name: getattr(child.task, name) for name in rules} == rules
+    assert child.task.policy == str(cast.at("helper", "policy.toml"))
+
+
+def test_a_study_s_process_knows_little_of_the_environment(monkeypatch):
+    class Caught(Exception):
+        pass
+
+    def catch(words, **given):
+        raise Caught(given["env"])
+
+    monkeypatch.setenv("SECRET_OF_ANOTHER_STUDY", "1")
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setattr(children.subprocess, "Popen", catch)
+    with pytest.raises(Caught) as caught:
+        Child(Task("study.toml", "0" * 64, "fit", "home", "helper.key", -1), lambda said: None, lambda ending: None)
+    (known,) = caught.value.args
+    assert known["HTTPS_PROXY"] == "http://127.0.0.1:1"
+    assert known.keys() <= {*children.KEPT, *children.ALONE}
 
 
 def test_a_renewed_key_is_let_in_and_the_old_one_no_longer(tmp_path, monkeypatch):
@@ -302,6 +339,20 @@ def test_socket_and_page_say_the_same_and_no_secret(cast, server, tmp_path):
     assert coterie("status", "--state", state, "--health").code == 6
 
 
+def test_whoever_does_not_come_to_the_end_of_a_question_makes_room(server, tmp_path, monkeypatch):
+    """Not even if it always says a little more in time."""
+    monkeypatch.setattr(status, "PATIENCE", 600.0)
+    monkeypatch.setattr(status, "ALL", 0.2)
+    (tmp_path / "page").mkdir()
+    told = StatusServer(tmp_path / "page", server.status, ("127.0.0.1", 0))
+    with contextlib.closing(told):
+        where = told.servers[1].server_address
+        for _ in range(status.CROWD + 1):
+            with socket.create_connection(where[:2], timeout=60) as half:
+                half.sendall(b"GET / HTTP/1.1\r\nHost: 127")
+                assert half.recv(1) == b""
+
+
 def test_names_in_studies_are_no_html(cast, server):
     study = server.status().studies[0]
     named = msgspec.structs.replace(study, name="<script>alert(1)</script>")
@@ -368,6 +419,17 @@ def test_a_study_s_papers_are_copied_and_must_be_the_same(cast, tmp_path):
     assert home.next_run("fit").name == "0001-fit"
     home.next_run("fit").mkdir()
     assert home.next_run("predict").name == "0002-predict"
+
+
+def test_a_study_s_folder_is_one_process_s_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(child, "LOCKED", 0.0)
+    with Home(tmp_path / "home").locked():
+        with pytest.raises(StudyError, match="another process runs this study"), Home(tmp_path / "home").locked():
+            pass
+        with Home(tmp_path / "other").locked():
+            pass
+    with Home(tmp_path / "home").locked():
+        pass
 
 
 def test_runs_that_were_counted_before_count_on(tmp_path):

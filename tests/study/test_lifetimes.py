@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import shutil
 
 import msgspec
 import numpy as np
@@ -10,9 +11,10 @@ import pytest
 
 from coterie.errors import InputError, StudyError
 from coterie.relay.operate import load_relay
-from coterie.study.identity import Via, create_identity
+from coterie.study.identity import Via, create_identity, load_key
 from coterie.study.lifetimes import check_lifetimes, find_endings
-from coterie.study.prepare import prepare
+from coterie.study.prepare import prepare, recognise
+from coterie.study.signatures import sign_study
 from coterie.transport.certificates import create_credentials, lifetime
 from tests.study.dated import give_dates
 from tests.study.walk import SMALL, coterie
@@ -83,7 +85,21 @@ def data():
     return {"x": X[:, 0], "y": X[:, 1]}
 
 
-def test_an_ended_certificate_stops_everybody_before_anything_is_connected(cast, data):
+def test_an_ended_certificate_stops_everybody_before_anything_is_connected(cast):
+    """Also where everybody had signed before it ended."""
+    give_dates(cast.at("bob"), "bob", -0.5)
+    made = cast.create(*SMALL)
+    assert made.code == 0, made.err
+    for name in cast.names:
+        shutil.copy(cast.folder / "study.toml", cast.study_file(name))
+        sign_study(cast.study_file(name), load_key(cast.key(name)))
+    cast.exchange_signatures()
+    for name in cast.names:
+        with pytest.raises(StudyError, match=r"the certificate of bob ended on"):
+            recognise(cast.orders(name))
+
+
+def test_a_certificate_that_ends_soon_is_pointed_out(cast, data):
     for name, days in (("alice", 90.0), ("bob", 10.0)):
         give_dates(cast.at(name), name, days)
     cast.agree(*SMALL)

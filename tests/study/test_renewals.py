@@ -276,8 +276,9 @@ def test_a_study_that_does_not_accept_them_is_run_with_the_key_that_it_pins(cast
         recognise(cast.orders("alice"))
 
 
-def test_a_renewed_key_is_refused_by_a_study_that_does_not_accept_them(cast, monkeypatch):
-    """Whoever shows it all the same."""
+@pytest.fixture
+def insisting(cast, monkeypatch):
+    """A study that does not accept renewed keys, and Alice, who uses hers all the same."""
     cast.agree(*SMALL, *RANDOM_ROWS)
     give(cast)
     renew_identity(cast.key("alice"))
@@ -291,8 +292,25 @@ def test_a_renewed_key_is_refused_by_a_study_that_does_not_accept_them(cast, mon
         return rank, type(mine)(led[0], split_keys(key)[0], tuple(led[1:]), one.fingerprint, mine.key, mine.keys)
 
     monkeypatch.setattr(Study, "enter_with", insist)
+    return cast
+
+
+def test_a_renewed_key_is_refused_by_a_study_that_does_not_accept_them(insisting):
+    cast = insisting
     check_refused(cast, cast.take_part(wait=5.0))
     assert "agreed" not in cast.events("bob")  # at the door: nothing that it signs is looked at
+
+
+def test_what_a_renewed_key_signs_is_refused_by_a_study_that_does_not_accept_them(insisting):
+    cast = insisting
+    path, key = cast.study_file("alice"), load_key(cast.key("alice"))
+    sign_study(path, key)
+    with pytest.raises(StudyError, match="not signed with the certificate of alice that the study pins"):
+        verify_signatures(path, cast.study)
+    made = withdraw_study(path, cast.study, key)
+    assert len(made.links) == 1
+    with pytest.raises(StudyError, match="no withdrawal"):
+        check_withdrawal(cast.study, made, "it")
 
 
 def test_signing_and_withdrawing_with_a_renewed_key(ready):

@@ -29,8 +29,8 @@ from coterie.typed import from_json
 __all__ = ["SOCKET", "Running", "Status", "StatusServer", "StudyStatus", "ask_status"]
 
 SOCKET = "status.sock"
-#: The most questions at a time, and seconds for one.
-CROWD, PATIENCE = 16, 5.0
+#: The most questions at a time; seconds for each step of one, and for all of it.
+CROWD, PATIENCE, ALL = 16, 5.0, 10.0
 
 
 class Running(msgspec.Struct, frozen=True):
@@ -149,13 +149,23 @@ class _Bounded(socketserver.ThreadingMixIn):
             self.shutdown_request(request)  # type: ignore[attr-defined]
 
     def process_request_thread(self, request: Any, address: Any) -> None:
+        end = threading.Timer(ALL, _hang_up, (request,))  # however slowly it goes on asking
+        end.daemon = True
         try:
+            with contextlib.suppress(RuntimeError):  # no more threads for now
+                end.start()
             super().process_request_thread(request, address)
         finally:
+            end.cancel()
             self._room.release()
 
     def handle_error(self, request: Any, address: Any) -> None:
         """Who asks and goes away is no news."""
+
+
+def _hang_up(request: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        request.shutdown(socket.SHUT_RDWR)
 
 
 class _Page(_Bounded, socketserver.TCPServer):
