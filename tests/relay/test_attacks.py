@@ -17,6 +17,7 @@ import tomli_w
 from coterie.errors import StudyError
 from coterie.relay import Limits, Registry, Relay, registry
 from coterie.relay.operate import load_relay
+from coterie.relay.splice import Pair
 from coterie.study.agreement import study_hash
 from coterie.study.files import decode_toml
 from coterie.study.identity import load_identity
@@ -61,7 +62,9 @@ def is_gone(sock: socket.socket) -> bool:
     try:
         while sock.recv(1 << 14):
             pass
-    except (OSError, ssl.SSLError):
+    except TimeoutError:
+        return False
+    except OSError:
         pass
     return True
 
@@ -119,6 +122,43 @@ def test_one_that_never_stops_talking_leaves_the_others_their_turns(alone):
         return guest.said
 
     assert asyncio.run(talk()) < 100
+
+
+def test_a_pair_that_never_pauses_leaves_the_others_their_turns():
+    class Endless:
+        """A loop of events in which there is always something to read, and room to write."""
+
+        read = 0
+
+        def time(self) -> float:
+            return 0.0
+
+        async def sock_recv_into(self, sock: object, buffer: memoryview) -> int:
+            self.read += 1
+            return len(buffer) if self.read < 1000 else 0
+
+        async def sock_sendall(self, sock: object, piece: memoryview) -> None:
+            pass
+
+    async def work() -> int:
+        one, other = socket.socketpair()
+        with one, other:
+            pair, loop = Pair("0" * 64, one, other), Endless()
+            pair._loop = loop  # type: ignore[assignment]
+            pumping = asyncio.create_task(pair._pump(0, b""))
+            for _ in range(10):
+                await asyncio.sleep(0)
+            pumping.cancel()
+            await asyncio.gather(pumping, return_exceptions=True)
+            return loop.read
+
+    assert asyncio.run(work()) <= 10
+
+
+def test_who_is_reached_otherwise_does_not_listen(world):
+    with world.at.connect(world.keys["helper"], 60, 60) as sock:
+        assert exchange(sock, Listen((world.study,))) == Refused("elsewhere")
+        assert is_gone(sock)
 
 
 def test_a_study_has_no_more_connections_than_it_may_have(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import tracemalloc
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -436,3 +437,14 @@ def test_an_epoch_that_nothing_follows_stops_nobody_for_good(studies):
     (epoch,) = {one.epoch for one in Table(studies["rows"], more=claimed).agree()}
     again = {rank: {"epoch": epoch} for rank in range(4)}
     assert {one.epoch for one in Table(studies["rows"], more=again).agree()} == {greetings.MOST_EPOCH}
+
+
+def test_no_more_rows_than_are_served_here():
+    """Whatever others than the parties say does not count."""
+    brought = {"alice": 60, "bob": 40, "helper": 7}
+    greeted: Any = SimpleNamespace(greetings={name: SimpleNamespace(rows=rows) for name, rows in brought.items()})
+    study: Any = SimpleNamespace(roles=SimpleNamespace(owners=("alice", "bob")))
+    for most in (None, 100):
+        handshake.check_brought(greeted, study, most)
+    with pytest.raises(PolicyError, match=r"--most-rows 99\): alice 60, bob 40; 100 in all"):
+        handshake.check_brought(greeted, study, 99)

@@ -22,7 +22,7 @@ from coterie.study.preflight import preflight
 from coterie.study.run import run_study
 from coterie.study.signatures import Signature, own_signature, signature_path, verify_signatures
 from coterie.study.voice import Voice
-from coterie.study.withdrawals import Withdrawal, Withdrawn, withdraw_study, withdrawal_path
+from coterie.study.withdrawals import Withdrawal, Withdrawn, check_withdrawal, withdraw_study, withdrawal_path
 from coterie.transport.certificates import create_credentials
 from tests.study.walk import SMALL, coterie, wait_until
 
@@ -310,6 +310,16 @@ def test_a_forged_withdrawal_changes_nothing(ready, tmp_path):
         withdrawal_path(path, "bob").unlink()
     assert isinstance(hear_withdrawal(path, study, pack_withdrawal(genuine), "helper"), Withdrawn)
     assert tomllib.loads(withdrawal_path(path, "bob").read_text())["study"] == study_hash(study)
+
+
+def test_a_withdrawal_is_from_one_study_alone(ready):
+    """What Alice has signed about one study takes her signature back from no other one of the same participants."""
+    study, key = ready.study, load_key(ready.key("alice"))
+    made = withdraw_study(ready.study_file("alice"), study, key)
+    other = msgspec.structs.replace(study, study=msgspec.structs.replace(study.study, name="another"))
+    assert check_withdrawal(study, made, "it") == made
+    with pytest.raises(StudyError, match="it is no withdrawal from this study"):
+        check_withdrawal(other, made, "it")
 
 
 def test_a_stranger_cannot_withdraw(ready):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
 import secrets
 import socket
 import ssl
@@ -18,8 +17,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from coterie.errors import CoterieError
-from coterie.events import tell
-from coterie.relay.guest import Guest
+from coterie.relay.crowd import Crowd, refuse, say_end
+from coterie.relay.guest import Guest, leave_both
 from coterie.relay.registry import Registry, check_brought
 from coterie.relay.splice import Pair
 from coterie.transport.relay_messages import (
@@ -89,8 +88,7 @@ class Relay:
     def __init__(self, registry: Registry, limits: Limits | None = None) -> None:
         self.registry, self.limits = registry, limits or Limits()
         self.guests: set[asyncio.Task[None]] = set()
-        self.half_open: set[asyncio.Task[None]] = set()
-        self.bringing: set[asyncio.Task[None]] = set()  # half-open ones that show no certificate
+        self.half_open, self.bringing = Crowd(), Crowd()  # of the half-open ones, those that show no certificate
         self.pairs: set[Pair] = set()
         self.of_study: Counter[str] = Counter()
         self.of_participant: Counter[str] = Counter()
@@ -122,9 +120,9 @@ class Relay:
     # -- guests ------------------------------------------------------------------------------------------
 
     def _receive(self, sock: socket.socket) -> None:
-        self._make_room(self.half_open, self.limits.half_open)
+        self.half_open.make_room(self.limits.half_open)
         if len(self.guests) >= self.limits.connections:
-            _refuse(f"a connection was refused: there are {len(self.guests)}", sock)
+            refuse(f"a connection was refused: there are {len(self.guests)}", sock)
             sock.close()
             return
         sock.setblocking(False)
@@ -133,55 +131,35 @@ class Relay:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         task = asyncio.create_task(self._attend(sock))
         self.guests.add(task)
-        self.half_open.add(task)
+        self.half_open.enter(task, self.limits.half_open)
         task.add_done_callback(self.guests.discard)
-        task.add_done_callback(self.half_open.discard)
         task.add_done_callback(lambda _: sock.close())  # also if it was cancelled before it began
 
-    def _make_room(self, crowd: set[asyncio.Task[None]], most: int) -> None:
-        if len(crowd) >= most:
-            victim = random.choice(list(crowd))  # by chance, so that a flood cannot push all others out
-            victim.cancel()
-            self.half_open.discard(victim)
-            self.bringing.discard(victim)
-
     async def _attend(self, sock: socket.socket) -> None:
+        me = asyncio.current_task()
+        assert me is not None
         try:
             guest = Guest(sock, self.registry.context)
             async with asyncio.timeout(self.limits.handshake):
                 await guest.shake_hands(self.registry.lists)
                 if not guest.who:
-                    self._bound_bringing()
+                    self.bringing.enter(me, self.limits.bringing)  # a study may be long, and takes a while to check
                 request = await guest.hear(MOST_MESSAGE if guest.who else MOST_BROUGHT)
             if guest.who:
-                self._let_in()
+                self.half_open.discard(me)
             await self._grant(guest, request)
         except ssl.SSLError as error:
-            _refuse(f"a stranger was refused: {say_why(error)}", sock)
+            refuse(f"a stranger was refused: {say_why(error)}", sock)
         except TimeoutError:
-            _refuse("a connection ended: it took too long", sock)
+            refuse("a connection ended: it took too long", sock)
         except (EOFError, OSError, ValueError) as error:  # gone, or something that makes no sense
-            _refuse(f"a connection ended: {_say_end(error)}", sock)
-
-    def _let_in(self) -> None:
-        me = asyncio.current_task()
-        assert me is not None
-        self.half_open.discard(me)
-        self.bringing.discard(me)
-
-    def _bound_bringing(self) -> None:
-        """Anybody may bring a study, which may be long and takes a while to check: only so many at a time."""
-        me = asyncio.current_task()
-        assert me is not None
-        self._make_room(self.bringing, self.limits.bringing)
-        self.bringing.add(me)
-        me.add_done_callback(self.bringing.discard)
+            refuse(f"a connection ended: {say_end(error)}", sock)
 
     async def _grant(self, guest: Guest, request: Request) -> None:
         if isinstance(request, Bring):
             await self._register(guest, request)
         elif not guest.who:
-            _refuse("a stranger was refused (no certificate)")
+            refuse("a stranger was refused (no certificate)")
         elif isinstance(request, Ask):
             await guest.say(self._recorded(guest, request.studies))
         elif isinstance(request, Answer):
@@ -200,7 +178,7 @@ class Relay:
         room = self.of_participant[who] < self.limits.per_participant
         room = room and (not study or self.of_study[study] < self.limits.per_study)
         if not room:
-            _refuse("a connection was refused: a participant or a study has too many")
+            refuse("a connection was refused: a participant or a study has too many")
             yield False
             return
         self.of_participant[who] += 1
@@ -221,10 +199,11 @@ class Relay:
             return
         try:
             async with self._checking:  # whoever brings rubbish keeps one processor busy, at most
-                self._let_in()  # a check that has begun cannot be broken off
+                for crowd in (self.half_open, self.bringing):
+                    crowd.discard(asyncio.current_task())  # a check that has begun cannot be broken off
                 entry = await asyncio.to_thread(check_brought, brought, self.registry.fingerprint)
         except CoterieError as error:
-            _refuse(f"a study that was brought was refused: {say_kind(type(error).__name__)}", guest.sock)
+            refuse(f"a study that was brought was refused: {say_kind(type(error).__name__)}", guest.sock)
             await guest.say(Refused("other" if "by way of this relay" in str(error) else "invalid"))
             return
         used = {*self.of_study, *(study for study, _ in self.listening)}
@@ -361,7 +340,7 @@ class Relay:
             async with asyncio.timeout(self.limits.handshake):
                 for one in (guest, other):
                     await one.say(Joined())
-                first = await _leave_tls(guest, other)
+                first = await leave_both(guest, other)
             await self._join(Pair(request.study, guest.sock, other.sock), first)
         finally:
             call.over.set()
@@ -408,24 +387,3 @@ class Relay:
                     for end in pair.ends:
                         with contextlib.suppress(OSError):
                             end.shutdown(socket.SHUT_RDWR)
-
-
-async def _leave_tls(guest: Guest, other: Guest) -> tuple[bytes, bytes]:
-    """End TLS with both at once: one that takes its time does not keep the other from hearing of it."""
-    mine, theirs = await asyncio.gather(guest.leave_tls(), other.leave_tls(), return_exceptions=True)
-    for behind in (mine, theirs):
-        if isinstance(behind, BaseException):
-            raise behind
-    return mine, theirs  # type: ignore[return-value]
-
-
-def _say_end(error: Exception) -> str:
-    return "what it sent makes no sense" if isinstance(error, ValueError) else say_why(error)
-
-
-def _refuse(why: str, sock: socket.socket | None = None) -> None:
-    """Tell operators that somebody was turned away."""
-    address = None
-    with contextlib.suppress(OSError, ValueError):
-        address = None if sock is None else "{}:{}".format(*sock.getpeername()[:2])
-    tell(log, logging.WARNING, "refused", why, why=why, **({"address": address} if address else {}))
