@@ -1,0 +1,83 @@
+"""Scores of rows, sums and means: what is computed from products (falcon.md#scores, #means)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from coterie.protocols.falcon.bits import packed, to_words
+from coterie.protocols.falcon.comparing import floor
+from coterie.protocols.falcon.kernels import scores
+from coterie.protocols.falcon.lookup import entries, one_hot
+from coterie.protocols.falcon.servers import Round, Step, Trio, cross, reshare, words_piece
+from coterie.protocols.numerics import reciprocals
+from coterie.protocols.onetime.bits import padded
+from coterie.ring import Bulk, Words
+from coterie.sharing import Shared, concatenate
+
+__all__ = ["filled", "mean", "row_scores"]
+
+
+def row_scores(trio: Trio, x: Shared, c: Shared, width: int) -> Step[Shared]:
+    """[M] (k, numbers) modulo 2^width, of rows [x] (n, d) and centres [c] (k, d): M_ji = |c_j|^2 - 2 x_i . c_j, which
+    orders as the distances do. One round, a word for a row and a centre from each server, whatever d is.
+
+    Each server's parts of the products add up at home: M is reshared as one word. Of numbers beyond the rows it is that
+    of a row of zeros.
+    Sees: as `reshare`.
+    """
+    ring, shape = Words(width), (c.shape[0], padded(x.shape[0]))
+    piece = words_piece(ring, *shape)
+    moves = [trio.move(role, role - 1, piece) for role in range(3)]
+    if trio.role is None:
+        yield Round(moves)
+        return trio.me.hollow(ring, shape)
+    c_first, c_second = c.shares
+    squares = (c_first * (c_first + c_second) + c_second * c_first).sum(axis=1)
+    minus_two = np.uint64(2**64 - 2)
+    own, following = trio.fresh(trio.role, Words(64), *shape), trio.fresh(trio.role + 1, Words(64), *shape)
+    z = np.empty(shape, np.uint64)
+    both, alone = (np.ascontiguousarray(one * minus_two) for one in (c_first + c_second, c_first))
+    first, second = (np.ascontiguousarray(share) for share in x.shares)
+    scores(first, second, both, alone, squares, own, following, np.uint64(ring.mask), z)
+    (theirs,) = yield Round(moves, [z])
+    return trio.held(ring, z, theirs)
+
+
+@lru_cache(maxsize=8)
+def _reciprocals(places: int, g: int) -> Bulk:
+    return reciprocals(np.arange(places), g).view(np.uint64)
+
+
+def filled(trio: Trio, x: Shared) -> Shared:
+    """[x] (m,), and zeros that fill the last word of bits of it (64 times words,)."""
+    more = padded(x.size) - x.size
+    if not more:
+        return x
+    return concatenate([x, trio.public(np.zeros(more, np.int64), x.ring)])
+
+
+def mean(trio: Trio, sums: Shared, counts: Shared, old: Shared, mass: int, g: int) -> Step[Shared]:
+    """[T / t] (k, d), rounded, from sums [T] and counts [t] (k,), of which all together are at most `mass`; where t is
+    0, the old centre. `reciprocal_means` of numerics.
+
+    1. <e>: one-hot bits of t. <q> = the XOR of e_v Q[v], Q[v] = round(2^g / v); <flag> = e_0. All of them to words.
+    2. y = T q + 2^g flag C, one product; rounded by g.
+    """
+    ring, bits = sums.ring, mass.bit_length()
+    assert isinstance(ring, Words)
+    hot = yield from one_hot(trio, filled(trio, counts), bits)
+    hot = hot[: counts.size]
+    found = concatenate([entries(trio, hot, _reciprocals(1 << bits, g), g + 1), hot[:, :1]], 1)
+    k, width = found.shape
+    words = yield from to_words(trio, packed(trio, found), ring)
+    each = words.reshape(words.size)[: k * width].reshape(k, width)
+    q = (each[:, : g + 1] * (np.uint64(1) << np.arange(g + 1, dtype=np.uint64))).sum(1)
+    kept = each[:, g + 1] * (1 << g)
+    part = None
+    if trio.role is not None:
+        part = ring.add(cross(q[:, None], sums, ring.mul), cross(kept[:, None], old, ring.mul))
+    y = yield from reshare(trio, ring, sums.shape, part)
+    rounded = yield from floor(trio, filled(trio, y.reshape(y.size)), g)
+    return rounded[: y.size].reshape(*sums.shape)
