@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.protocols.falcon.bits import NOTHING, SLICED, bits_piece, multiply_rows
-from coterie.protocols.falcon.kernels import carries, leaves, slice_words
+from coterie.protocols.falcon.bits import NOTHING, SLICED, Blinds, bits_piece, multiply_rows
+from coterie.protocols.falcon.kernels import carries, leaves, merge_rows, slice_words
 from coterie.protocols.falcon.servers import Round, Step, Trio
 from coterie.ring import Bulk
 from coterie.sharing import Shared, concatenate
@@ -250,12 +250,23 @@ def _levels(groups: tuple[tuple[Node, ...], ...]) -> tuple[list[Level], list[Nod
 def carry_out(trio: Trio, sum_: Sum, wanted: Leaves) -> Step[tuple[Shared, list[Node]]]:
     """<G> and <P> of each tree as a whole, and their rows. A round a level, ceil(log2 of the leaves), for all trees."""
     levels, ends = _levels(wanted.groups)
-    rows = concatenate([sum_.g, sum_.p])
+    rows, words = concatenate([sum_.g, sum_.p]), sum_.g.shape[1]
+    blinds = Blinds(trio, sum(len(level.left) for level in levels), words)
     for level in levels:
-        products = yield from multiply_rows(trio, rows, level.left, level.right)
-        count = len(level.tops)
-        rows = concatenate([rows[level.tops] + products[:count], products[count:], rows[level.kept]])
+        products = yield from multiply_rows(trio, rows, level.left, level.right, blinds)
+        rows = _merged(trio, rows, products, level)
     return rows, ends
+
+
+def _merged(trio: Trio, rows: Shared, products: Shared, level: Level) -> Shared:
+    shape = len(level.left) + len(level.kept), rows.shape[1]
+    if trio.role is None:
+        return trio.me.hollow(SLICED, shape)
+    merged = []
+    for share, found in zip(rows.shares, products.shares, strict=True):
+        merged.append(np.empty(shape, np.uint64))
+        merge_rows(share, found, level.tops, level.kept, merged[-1])
+    return trio.held(SLICED, merged[0], merged[1])
 
 
 def carry_into_each(trio: Trio, sum_: Sum, count: int) -> Step[Shared]:

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from coterie.errors import MaterialReused
 from coterie.protocols.falcon.kernels import add_up, and_rows, bits_less, signed_bits
-from coterie.protocols.falcon.servers import Round, Step, Trio, words_piece
+from coterie.protocols.falcon.servers import Round, Step, Trio, around, words_piece
 from coterie.protocols.onetime.bits import pack_rows, padded, unpack_rows
 from coterie.randomness.material import Elements
 from coterie.ring import Array, Bulk, ByteSource, Ring, Words
-from coterie.sharing import Shared
+from coterie.sharing import Shared, concatenate
 
 __all__ = [
     "ALL_ONES",
     "BITS",
     "NOTHING",
     "SLICED",
+    "Blinds",
     "Sliced",
     "bits_piece",
+    "filled",
     "multiply_rows",
     "packed",
     "select",
@@ -66,8 +70,17 @@ BITS, SLICED = Words(1), Sliced()
 ALL_ONES, NOTHING = (1 << 64) - 1, np.empty(0, np.uint64)
 
 
+@lru_cache(maxsize=1024)
 def bits_piece(*shape: int) -> Elements:
     return Elements(SLICED, *shape)
+
+
+def filled(trio: Trio, x: Shared) -> Shared:
+    """[x] (m,), and zeros that fill the last word of bits of it (64 times words,)."""
+    more = padded(x.size) - x.size
+    if not more:
+        return x
+    return concatenate([x, trio.public(np.zeros(more, np.int64), x.ring)])
 
 
 def packed(trio: Trio, bits: Shared) -> Shared:
@@ -86,10 +99,27 @@ def unpacked(trio: Trio, rows: Shared, shape: tuple[int, ...]) -> Shared:
     return trio.held(BITS, *(unpack_rows(share, count).reshape(shape) for share in rows.shares))
 
 
-def multiply_rows(trio: Trio, x: Shared, left: Array, right: Array) -> Step[Shared]:
+class Blinds:
+    """F_i and F_(i+1) for the products of several rounds, drawn at once; each row is given once."""
+
+    __slots__ = ("_at", "_following", "_own")
+
+    def __init__(self, trio: Trio, rows: int, words: int) -> None:
+        self._at = 0
+        self._own, self._following = around(trio, SLICED, rows, words)
+
+    def take(self, rows: int) -> tuple[Bulk, Bulk]:
+        here, self._at = slice(self._at, self._at + rows), self._at + rows
+        if self._at > len(self._own):
+            raise MaterialReused("there are no blinds left for this product")
+        return self._own[here], self._following[here]
+
+
+def multiply_rows(trio: Trio, x: Shared, left: Array, right: Array, blinds: Blinds | None = None) -> Step[Shared]:
     """<row left[t] AND row right[t]> for each t, of rows <x> (any, words). One round, a bit from each server.
 
-    S_i: z_i = x_i y_i + x_i y_(i+1) + x_(i+1) y_i + F_i - F_(i+1), to S_(i-1); + and - are XOR.
+    S_i: z_i = x_i y_i + x_i y_(i+1) + x_(i+1) y_i + F_i - F_(i+1), to S_(i-1); + and - are XOR. `blinds`: F_i and
+    F_(i+1) where several rounds have drawn theirs at once.
     Sees: S_(i-1) z_i, which F_(i+1) makes uniform.
     """
     shape = len(left), x.shape[1]
@@ -98,7 +128,7 @@ def multiply_rows(trio: Trio, x: Shared, left: Array, right: Array) -> Step[Shar
     if trio.role is None:
         yield Round(moves)
         return trio.me.hollow(SLICED, shape)
-    own, following = trio.fresh(trio.role, SLICED, *shape), trio.fresh(trio.role + 1, SLICED, *shape)
+    own, following = around(trio, SLICED, *shape) if blinds is None else blinds.take(len(left))
     z = np.empty(shape, np.uint64)
     and_rows(x.shares[0], x.shares[1], left, right, own, following, z)
     (theirs,) = yield Round(moves, [z])

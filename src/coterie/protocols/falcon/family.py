@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from coterie.errors import ProtocolError
 from coterie.protocols.blocks import Resident, Table
-from coterie.protocols.falcon.bits import BITS, multiply_rows, packed, select, to_words, unpacked
+from coterie.protocols.falcon.bits import BITS, filled, multiply_rows, packed, select, to_words, unpacked
 from coterie.protocols.falcon.comparing import floor, low_bits, narrowed, signs
 from coterie.protocols.falcon.entering import enter, open_to
 from coterie.protocols.falcon.labelling import comparisons, one_hot_least
 from coterie.protocols.falcon.lookup import entries, one_hot
 from coterie.protocols.falcon.rows import Block, Hot, blocks_of, enter_cells, sum_cells
-from coterie.protocols.falcon.scoring import filled, mean, row_scores
+from coterie.protocols.falcon.scoring import mean, row_scores
 from coterie.protocols.falcon.servers import Step, Trio, cross, reshare, run_step, run_steps
 from coterie.protocols.interface import Division, Holding, Ints, Kept, Part, Seats
 from coterie.protocols.onetime.bits import padded
@@ -41,6 +41,7 @@ class Falcon(Family):
     kernels = ("coterie.protocols.falcon.kernels",)
     #: Which server is S_i in steps that treat servers differently; blocks of rows take turns.
     turn = 0
+    _trio: Trio | None = None
 
     # -- who is who ----------------------------------------------------------------------------------------
 
@@ -63,7 +64,9 @@ class Falcon(Family):
 
     @property
     def trio(self) -> Trio:
-        return Trio(self.me, self.turn)
+        if self._trio is None or self._trio.me is not self.me or self._trio.turn != self.turn:
+            self._trio = Trio(self.me, self.turn)
+        return self._trio
 
     @property
     def bits(self) -> Words:
@@ -199,8 +202,8 @@ class Falcon(Family):
         trio, (m,), ring = self.trio, index.shape, self.ring
         if len(table) == 1:
             return self.public(np.repeat(table.view(np.int64), m))
-        hot = self._run(one_hot(trio, filled(trio, index), (len(table) - 1).bit_length()))
-        words = self.to_words(entries(trio, hot[:m], ring.reduce(table), ring.width))
+        hot = self._run(one_hot(trio, index, (len(table) - 1).bit_length()))
+        words = self.to_words(entries(trio, hot, ring.reduce(table), ring.width))
         return (words * (np.uint64(1) << np.arange(ring.width, dtype=np.uint64))).sum(1)
 
     # -- labels --------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ __all__ = [
     "bits_less",
     "carries",
     "leaves",
+    "merge_rows",
     "scores",
     "signed_bits",
     "slice_words",
@@ -101,6 +102,25 @@ def and_rows(first, second, left, right, own, following, out):
         f0, f1, result = own[t], following[t], out[t]
         for v in range(words):
             result[v] = (x0[v] & (y0[v] ^ y1[v])) ^ (x1[v] & y0[v]) ^ f0[v] ^ f1[v]
+
+
+@njit(types.void(_w2, _w2, _i1, _i1, _W2), cache=True, nogil=True)
+def merge_rows(rows, products, tops, kept, out):
+    """out = rows[tops] XOR the first products, the other products, and rows[kept], one behind the other."""
+    words, whole = rows.shape[1], products.shape[0]
+    for t in range(whole):
+        source, result = products[t], out[t]
+        if t < tops.shape[0]:
+            top = rows[tops[t]]
+            for v in range(words):
+                result[v] = source[v] ^ top[v]
+        else:
+            for v in range(words):
+                result[v] = source[v]
+    for t in range(kept.shape[0]):
+        source, result = rows[kept[t]], out[whole + t]
+        for v in range(words):
+            result[v] = source[v]
 
 
 @njit(types.void(_w1, _w1, _u8, _W1), cache=True, nogil=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from coterie.protocols.falcon.bits import BITS, multiply_rows, packed, unpacked
+from coterie.protocols.falcon.bits import BITS, filled, multiply_rows, packed, unpacked
 from coterie.protocols.falcon.comparing import low_bits
 from coterie.protocols.falcon.kernels import xor_chosen
 from coterie.protocols.falcon.servers import Step, Trio
@@ -17,13 +17,14 @@ __all__ = ["entries", "one_hot"]
 
 
 def one_hot(trio: Trio, index: Shared, bits: int) -> Step[Shared]:
-    """Bits (m, 2^bits): a 1 at the place [index] (m,) of each number; m is a multiple of 64. 2 + ceil(log2(bits - 1))
+    """Bits (m, 2^bits): a 1 at the place [index] (m,) of each number. 2 + ceil(log2(bits - 1))
     and ceil(log2 bits) rounds; about 2^bits ANDs a number.
 
     A one-hot of two halves is every entry of the higher's AND every one of the lower's.
     """
-    found = yield from low_bits(trio, index, bits)
-    each = unpacked(trio, found, (bits, index.shape[0]))
+    whole = filled(trio, index)
+    found = yield from low_bits(trio, whole, bits)
+    each = unpacked(trio, found, (bits, whole.size))[:, : index.size]
     halves = [stack([1 - each[l], each[l]], 1) for l in range(bits)]  # (m, 2)
     while len(halves) > 1:
         pairs = list(zip(halves[::2], halves[1::2], strict=False))
@@ -38,8 +39,8 @@ def _outer_products(trio: Trio, pairs: Sequence[tuple[Shared, Shared]]) -> Step[
     for low, high in pairs:
         (m, l), h = low.shape, high.shape[1]
         shapes.append((m, h * l))
-        left.append(concatenate([high[:, :, None]] * l, 2).reshape(m * h * l))
-        right.append(concatenate([low[:, None, :]] * h, 1).reshape(m * h * l))
+        left.append(high[:, np.repeat(np.arange(h), l)].reshape(m * h * l))
+        right.append(low[:, np.tile(np.arange(l), h)].reshape(m * h * l))
     rows = concatenate([packed(trio, concatenate(side)) for side in (left, right)])
     product = yield from multiply_rows(trio, rows, np.array([0]), np.array([1]))
     flat = unpacked(trio, product, (sum(m * size for m, size in shapes),))

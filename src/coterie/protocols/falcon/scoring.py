@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from coterie.protocols.falcon.bits import packed, to_words
+from coterie.protocols.falcon.bits import filled, packed, to_words
 from coterie.protocols.falcon.comparing import floor
 from coterie.protocols.falcon.kernels import scores
 from coterie.protocols.falcon.lookup import entries, one_hot
@@ -16,7 +16,7 @@ from coterie.protocols.onetime.bits import padded
 from coterie.ring import Bulk, Words
 from coterie.sharing import Shared, concatenate
 
-__all__ = ["filled", "mean", "row_scores"]
+__all__ = ["mean", "row_scores"]
 
 
 def row_scores(trio: Trio, x: Shared, c: Shared, width: int) -> Step[Shared]:
@@ -50,14 +50,6 @@ def _reciprocals(places: int, g: int) -> Bulk:
     return reciprocals(np.arange(places), g).view(np.uint64)
 
 
-def filled(trio: Trio, x: Shared) -> Shared:
-    """[x] (m,), and zeros that fill the last word of bits of it (64 times words,)."""
-    more = padded(x.size) - x.size
-    if not more:
-        return x
-    return concatenate([x, trio.public(np.zeros(more, np.int64), x.ring)])
-
-
 def mean(trio: Trio, sums: Shared, counts: Shared, old: Shared, mass: int, g: int) -> Step[Shared]:
     """[T / t] (k, d), rounded, from sums [T] and counts [t] (k,), of which all together are at most `mass`; where t is
     0, the old centre. `reciprocal_means` of numerics.
@@ -67,8 +59,7 @@ def mean(trio: Trio, sums: Shared, counts: Shared, old: Shared, mass: int, g: in
     """
     ring, bits = sums.ring, mass.bit_length()
     assert isinstance(ring, Words)
-    hot = yield from one_hot(trio, filled(trio, counts), bits)
-    hot = hot[: counts.size]
+    hot = yield from one_hot(trio, counts, bits)
     found = concatenate([entries(trio, hot, _reciprocals(1 << bits, g), g + 1), hot[:, :1]], 1)
     k, width = found.shape
     words = yield from to_words(trio, packed(trio, found), ring)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -21,7 +21,19 @@ from coterie.randomness.material import Elements, Packed, Piece
 from coterie.ring import Array, Ring, Words
 from coterie.sharing import Party, Shared
 
-__all__ = ["Move", "Round", "Step", "Trio", "cross", "reshare", "run_step", "run_steps", "side_by_side", "words_piece"]
+__all__ = [
+    "Move",
+    "Round",
+    "Step",
+    "Trio",
+    "around",
+    "cross",
+    "reshare",
+    "run_step",
+    "run_steps",
+    "side_by_side",
+    "words_piece",
+]
 
 T = TypeVar("T")
 
@@ -96,6 +108,7 @@ class Trio:
         return self.held(ring, nothing, nothing) + ring.encode(values)
 
 
+@lru_cache(maxsize=1024)
 def words_piece(ring: Ring, *shape: int) -> Piece:
     """How words travel: in as few bytes as they need."""
     if isinstance(ring, Words) and 1 < ring.width < 64:
@@ -121,16 +134,16 @@ def reshare(trio: Trio, ring: Ring, shape: tuple[int, ...], part: Array | None) 
     if trio.role is None or part is None:
         yield Round(moves)
         return trio.me.hollow(ring, shape)
-    own, following = _both(trio, ring, shape)
+    own, following = around(trio, ring, *shape)
     z = ring.add(part, ring.sub(own, following))
     (theirs,) = yield Round(moves, [z])
     return trio.held(ring, z, theirs)
 
 
-def _both(trio: Trio, ring: Ring, shape: tuple[int, ...]) -> tuple[Array, Array]:
-    """F_i and F_(i+1) at server i."""
-    assert trio.role is not None
-    return trio.fresh(trio.role, ring, *shape), trio.fresh(trio.role + 1, ring, *shape)
+def around(trio: Trio, ring: Ring, *shape: int) -> tuple[Array, Array]:
+    """F_i and F_(i+1) at server i; nothing at others."""
+    role = trio.role or 0
+    return trio.fresh(role, ring, *shape), trio.fresh(role + 1, ring, *shape)
 
 
 def side_by_side(me: Party, *steps: Step[Any]) -> Step[list[Any]]:
@@ -155,19 +168,18 @@ def side_by_side(me: Party, *steps: Step[Any]) -> Step[list[Any]]:
 
 def run_steps(me: Party, *steps: Step[Any]) -> list[Any]:
     """Run steps side by side."""
-    together, received = side_by_side(me, *steps), None
-    while True:
-        try:
-            one = together.send(received)  # type: ignore[arg-type]  # None starts it
-        except StopIteration as end:
-            results: list[Any] = end.value
-            return results
-        received = _pass_round(me, one)
+    return run_step(me, side_by_side(me, *steps))
 
 
 def run_step(me: Party, step: Step[T]) -> T:
-    result: T = run_steps(me, step)[0]
-    return result
+    received = None
+    while True:
+        try:
+            one = step.send(received)  # type: ignore[arg-type]  # None starts it
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        received = _pass_round(me, one)
 
 
 def _pass_round(me: Party, one: Round) -> list[Array]:
