@@ -66,7 +66,9 @@ def forecast(
     restarts: Annotated[int, typer.Option(min=1, help="Starts, of which the best is kept.")] = 1,
     init: Annotated[Literal["k-means++", "random"], typer.Option(help="How starts are drawn.")] = "k-means++",
     iterations: Annotated[int, typer.Option("--iterations", "-i", min=1, help="Of each start: a guess.")] = 20,
-    protocol: Annotated[Literal["onetime", "securenn"], typer.Option(help="The protocol family.")] = "onetime",
+    protocol: Annotated[
+        Literal["onetime", "securenn", "falcon"], typer.Option(help="The protocol family.")
+    ] = "onetime",
     bounds: Annotated[str, typer.Option(help="The public range of every column; wider ones take more bytes.")] = "-1:1",
     plot: Annotated[Path | None, typer.Option(help="A PNG to write: time and bytes over rows and clusters.")] = None,
 ) -> None:

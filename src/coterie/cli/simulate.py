@@ -40,7 +40,9 @@ def simulate(
     scale: Literal["standard", "bounds", "none"] = typer.Option(
         "standard", help="standard: columns weigh alike, by their spread; bounds: by their ranges."
     ),
-    protocol: Literal["onetime", "securenn"] = typer.Option("onetime", help="securenn is the paper's."),
+    protocol: Literal["onetime", "securenn", "falcon"] = typer.Option(
+        "onetime", help="securenn is the paper's; falcon has no dealer."
+    ),
     counts: Literal["secret", "revealed"] = typer.Option("secret", help="Whether parties learn the clusters' sizes."),
     labels: Literal["private", "revealed"] = typer.Option("private", help="revealed: SVK-means, vertical only."),
     least: int = typer.Option(

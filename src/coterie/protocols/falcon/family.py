@@ -39,6 +39,7 @@ class Falcon(Family):
     share_parts = ("first", "second")
     divisions: ClassVar[dict[str, Division]] = {"secret": "reciprocal", "revealed": "reciprocal"}
     kernels = ("coterie.protocols.falcon.kernels",)
+    tells_onlookers = True
     #: Which server is S_i in steps that treat servers differently; blocks of rows take turns.
     turn = 0
     _trio: Trio | None = None
