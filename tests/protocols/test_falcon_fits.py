@@ -27,7 +27,7 @@ WAYS = {
     "SVK-means": {"partition": "vertical", "labels": "revealed"},
     "random rows, restarts": {"init": "random", "n_init": 3},
     "output rules": {"least_cluster_size": 3, "sizes": "rounded", "resolution": {"x0": 0.1}},
-    "output rules, some closed": {"least_cluster_size": 30, "n_clusters": 4},
+    "output rules, some closed": {"least_cluster_size": 30, "n_clusters": 4, "contribution": "off"},
     "output rules, all closed": {"least_cluster_size": 55},
     "shared centres": {"centers": "shared"},
     "standardised": {"scale": "standard"},
