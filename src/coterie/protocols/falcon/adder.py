@@ -1,4 +1,5 @@
-"""Adding up x_i + x_j and x_k bit by bit: leaves of one or two bits, and trees of carries (falcon.md#adder).
+"""Adding up x_i + x_j and x_k bit by bit: leaves of one or two bits, and trees of carries
+(docs/protocols/falcon.md#falcon-adder).
 
 S_i alone knows x_i + x_j; S_j and S_k both know x_k. X, Y, b are the bits of x_i, x_j, x_k, and a those of x_i + x_j, c
 its carries: a_l = X_l XOR Y_l XOR c_l. What is sent and held is a bit of each of many numbers, 64 a word.

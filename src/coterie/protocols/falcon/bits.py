@@ -1,4 +1,4 @@
-"""Bits of many numbers, 64 a word, and how they become words (falcon.md#bits)."""
+"""Bits of many numbers, 64 a word, and how they become words (docs/protocols/falcon.md#falcon-bits)."""
 
 from __future__ import annotations
 

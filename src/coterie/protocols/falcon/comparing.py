@@ -1,4 +1,4 @@
-"""Signs, rounding and bits of shared words, by the adder (falcon.md#signs, #rounding)."""
+"""Signs, rounding and bits of shared words, by the adder (docs/protocols/falcon.md#falcon-adder)."""
 
 from __future__ import annotations
 

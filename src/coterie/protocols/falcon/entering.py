@@ -1,4 +1,4 @@
-"""How values get into the three servers' shares, and out of them (falcon.md#entering)."""
+"""How values get into the three servers' shares, and out of them (docs/protocols/falcon.md#falcon-entering)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""One-hot labels from scores: brackets of comparisons, with products of two bits (falcon.md#labels).
+"""One-hot labels from scores: brackets of comparisons, with products of two bits
+(docs/protocols/falcon.md#falcon-iteration).
 
 Scores play in groups of neighbours. In a group every pair is compared, and the winner's score goes on to the next
 level. All schedules give the same labels: of equal scores the lower index wins.

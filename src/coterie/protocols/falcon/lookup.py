@@ -1,4 +1,4 @@
-"""Public tables at secret places: one-hot bits by halves (falcon.md#reciprocals)."""
+"""Public tables at secret places: one-hot bits by halves (docs/protocols/falcon.md#falcon-iteration)."""
 
 from __future__ import annotations
 

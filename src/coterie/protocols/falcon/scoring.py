@@ -1,4 +1,4 @@
-"""Scores of rows, sums and means: what is computed from products (falcon.md#scores, #means)."""
+"""Scores of rows, sums and means: what is computed from products (docs/protocols/falcon.md#falcon-iteration)."""
 
 from __future__ import annotations
 
