@@ -131,6 +131,17 @@ def test_every_place_of_a_table(turn, bits):
     assert ((clear << np.arange(5)).sum(1) == expected).all()
 
 
+@pytest.mark.parametrize("bits", [6, 7, 8, 9, 11, 13, 14, 17, 20, 25])
+def test_places_of_large_tables(bits):
+    """One-hot bits of halves of 64 places or more are words of them."""
+    places = np.unique(np.r_[0, 1, 63, 64, (1 << bits) - 1, np.random.RandomState(bits).randint(0, 1 << bits, 4)])
+    places = places[places < 1 << bits]
+    found = run_trio(lambda t, x: one_hot(t, x, bits), split(64, places)).results
+    clear = clear_bits(np.bitwise_xor.reduce([one.shares[0] for one in found]), 1 << bits)
+    assert (clear.sum(1) == 1).all()
+    assert (clear.argmax(1) == places).all()
+
+
 @every_turn
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
 def test_every_order_of_scores(turn, k):

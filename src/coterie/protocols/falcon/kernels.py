@@ -17,6 +17,7 @@ __all__ = [
     "carries",
     "leaves",
     "merge_rows",
+    "outer_bits",
     "scores",
     "signed_bits",
     "slice_words",
@@ -183,11 +184,26 @@ def sum_rows(h0, h1, x0, x1, out):
                 total[l] += whole * x0[i, l] + part * x1[i, l]
 
 
-@njit(types.void(_b2, _w1, _W1), cache=True, nogil=True)
+@njit(types.void(_b2, _b2, _w2, _w2, _w2, _w2, _W2), cache=True, nogil=True)
+def outer_bits(high0, high1, low0, low1, own, following, out):
+    """out[j, a words + v] = a server's part of bit high[j, a] AND every bit of word low[j, v]; blinded."""
+    words = low0.shape[1]
+    for j in range(out.shape[0]):
+        for a in range(high0.shape[1]):
+            x0, x1 = np.uint64(0) - np.uint64(high0[j, a]), np.uint64(0) - np.uint64(high1[j, a])
+            here = slice(a * words, (a + 1) * words)
+            f0, f1, result = own[j, here], following[j, here], out[j, here]
+            for v in range(words):
+                result[v] = (x0 & (low0[j, v] ^ low1[j, v])) ^ (x1 & low0[j, v]) ^ f0[v] ^ f1[v]
+
+
+@njit(types.void(_w2, _w1, _W1), cache=True, nogil=True)
 def xor_chosen(chosen, values, out):
-    """out[j] = the XOR of values[v] over the v with chosen[j, v] = 1."""
+    """out[j] = the XOR of values[64 v + i] over the bits i of word chosen[j, v] that are 1."""
     for j in range(out.shape[0]):
         total = np.uint64(0)
-        for v in range(values.shape[0]):
-            total ^= values[v] & (np.uint64(0) - np.uint64(chosen[j, v]))
+        for v in range(chosen.shape[1]):
+            word, part = chosen[j, v], values[64 * v : 64 * v + 64]
+            for i in range(64):
+                total ^= part[i] & (np.uint64(0) - ((word >> np.uint64(i)) & _ONE))
         out[j] = total

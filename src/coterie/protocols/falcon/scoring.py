@@ -9,7 +9,7 @@ import numpy as np
 from coterie.protocols.falcon.bits import filled, packed, to_words
 from coterie.protocols.falcon.comparing import floor
 from coterie.protocols.falcon.kernels import scores
-from coterie.protocols.falcon.lookup import entries, one_hot
+from coterie.protocols.falcon.lookup import entries, first_entry, one_hot
 from coterie.protocols.falcon.servers import Round, Step, Trio, cross, reshare, words_piece
 from coterie.protocols.numerics import reciprocals
 from coterie.protocols.onetime.bits import padded
@@ -60,7 +60,7 @@ def mean(trio: Trio, sums: Shared, counts: Shared, old: Shared, mass: int, g: in
     ring, bits = sums.ring, mass.bit_length()
     assert isinstance(ring, Words)
     hot = yield from one_hot(trio, counts, bits)
-    found = concatenate([entries(trio, hot, _reciprocals(1 << bits, g), g + 1), hot[:, :1]], 1)
+    found = concatenate([entries(trio, hot, _reciprocals(1 << bits, g), g + 1), first_entry(trio, hot)], 1)
     k, width = found.shape
     words = yield from to_words(trio, packed(trio, found), ring)
     each = words.reshape(words.size)[: k * width].reshape(k, width)
