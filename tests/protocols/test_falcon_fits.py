@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from coterie import SecureKMeans
 from coterie.data import split
+from coterie.errors import InputError
 from coterie.planning import forecast
 from coterie.protocols import FAMILIES, Falcon
 from coterie.protocols.plaintext import whole
@@ -134,6 +136,28 @@ def test_owners_who_do_not_serve_send_their_cells_once():
     model.fit_parties(split(X, "horizontal", 5))
     sent = model.traffic_.bytes_sent
     assert max(sent["P4"], sent["P5"]) < 2 * 8 * 30 * 3 + 2000 < sent["P1"] / 10
+
+
+@pytest.mark.parametrize("matching", ["shared", "private"])
+def test_rows_are_matched_by_a_helper_and_there_is_none(matching):
+    frames = [
+        pd.DataFrame(part, columns=list("abc"), index=list(range(len(part)))) for part in split(X, "horizontal", 2)
+    ]
+    columns = [frames[0][["a"]], frames[1][["b", "c"]]]
+    model = SecureKMeans(3, protocol="falcon", partition="vertical", matching=matching)
+    with pytest.raises(InputError, match='rows are matched by a helper, and protocol="falcon" has none'):
+        model.fit_parties(columns)
+
+
+@pytest.mark.parametrize("parties", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_it_runs_between_processes_over_tls(parties):
+    blocks = split(X, "horizontal", parties)
+    options = {"protocol": "falcon", "random_state": 0, "max_iter": 2}
+    model = SecureKMeans(3, transport="tls", **options).fit_parties(blocks)
+    expected = SecureKMeans(3, **options).fit_parties(blocks)
+    assert model.labels_.tolist() == expected.labels_.tolist()
+    np.testing.assert_array_equal(model.cluster_centers_, expected.cluster_centers_)
+    assert model.traffic_.bytes_sent == expected.traffic_.bytes_sent
 
 
 # -- costs ------------------------------------------------------------------------------------------------------------

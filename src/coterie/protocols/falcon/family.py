@@ -106,7 +106,7 @@ class Falcon(Family):
     def export(self, value: Secret) -> Kept:
         """Words as they are; bits under their own names."""
         held = shared(value)
-        names = self.share_parts if held.ring != BITS else [f"{part} bits" for part in self.share_parts]
+        names = self.share_parts if held.ring != BITS else [f"{part}-bits" for part in self.share_parts]
         return {name: share.astype(np.uint64) for name, share in zip(names, held.shares, strict=True)}
 
     def restore(self, kept: Kept | None, shape: tuple[int, ...]) -> Shared:
