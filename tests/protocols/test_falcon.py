@@ -16,7 +16,7 @@ from coterie.protocols.falcon.comparing import floor, low_bits, signs
 from coterie.protocols.falcon.entering import enter, open_to
 from coterie.protocols.falcon.labelling import brackets, comparisons, one_hot_least
 from coterie.protocols.falcon.lookup import entries, one_hot
-from coterie.protocols.falcon.scoring import mean, row_scores
+from coterie.protocols.falcon.scoring import mean, reciprocal, row_scores
 from coterie.protocols.falcon.servers import Trio, cross, reshare, run_step, run_steps
 from coterie.protocols.numerics import reciprocal_means
 from coterie.protocols.onetime.labelling import schedules
@@ -215,8 +215,9 @@ def test_means_are_those_of_the_oracle():
     sums = rng.integers(-(1 << 16), 1 << 16, (4, 2)) * counts[:, None]
     old = rng.integers(-(1 << 16), 1 << 16, (4, 2))
 
-    def work(trio, *secrets):
-        return mean(trio, *secrets, problem.mass, problem.reciprocal_bits)
+    def work(trio, sums, counts, old):
+        by = yield from reciprocal(trio, counts, problem.mass, problem.reciprocal_bits)
+        return (yield from mean(trio, sums, by, old, problem.reciprocal_bits))
 
     found = compute(work, split(64, sums), split(64, counts, 1), split(64, old, 2))
     assert (found == reciprocal_means(problem, sums, counts, old)).all()

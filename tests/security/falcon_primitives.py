@@ -18,7 +18,7 @@ from coterie.protocols.falcon.comparing import floor, low_bits, signs
 from coterie.protocols.falcon.entering import enter
 from coterie.protocols.falcon.labelling import one_hot_least
 from coterie.protocols.falcon.lookup import one_hot
-from coterie.protocols.falcon.scoring import mean, row_scores
+from coterie.protocols.falcon.scoring import mean, reciprocal, row_scores
 from coterie.protocols.falcon.servers import Step, cross, reshare
 from coterie.ring import Array, Words
 from coterie.transport import Frame
@@ -56,6 +56,11 @@ def _product(trio, x, y):
     return reshare(trio, x.ring, x.shape, None if trio.role is None else cross(x, y, x.ring.mul))
 
 
+def _mean(trio, sums, counts, old):
+    by = yield from reciprocal(trio, counts, 31, 40)
+    return (yield from mean(trio, sums, by, old, 40))
+
+
 def _entered(owner: int) -> Callable[..., Step[Any]]:
     return lambda trio: enter(trio, WORDS, owner, COPIES, np.full(COPIES, 7) if trio.me.rank == owner else None)
 
@@ -80,9 +85,7 @@ def primitives(value: int) -> dict[str, Seen]:
         ),
         "labels, all pairs": Seen(lambda t, z: one_hot_least(t, z, (4,)), (constant(value, 4, COPIES),)),
         "labels, tournament": Seen(lambda t, z: one_hot_least(t, z, (2, 2)), (constant(value, 4, COPIES),)),
-        "mean": Seen(
-            lambda t, *v: mean(t, *v, 31, 40), (constant(value, 64, 20), constant(5, 64), constant(value, 64, 20))
-        ),
+        "mean": Seen(_mean, (constant(value, 64, 20), constant(5, 64), constant(value, 64, 20))),
         "entered by a server": Seen(_entered(1), ()),
     }
 

@@ -16,7 +16,7 @@ from coterie.protocols.falcon.entering import enter, open_to
 from coterie.protocols.falcon.labelling import comparisons, one_hot_least
 from coterie.protocols.falcon.lookup import entries, one_hot
 from coterie.protocols.falcon.rows import Block, Hot, blocks_of, enter_cells, sum_cells
-from coterie.protocols.falcon.scoring import mean, row_scores
+from coterie.protocols.falcon.scoring import Reciprocal, mean, reciprocal, row_scores
 from coterie.protocols.falcon.servers import Step, Trio, cross, reshare, run_step, run_steps
 from coterie.protocols.interface import Division, Holding, Ints, Kept, Part, Seats
 from coterie.protocols.onetime.bits import padded
@@ -257,11 +257,30 @@ class Falcon(Family):
     def sums(self, rows: Secret, labels: Secret) -> tuple[Shared, Shared]:
         """H^T X: a word for a cluster and a column, whatever n is and however many blocks there are."""
         check_table(rows, labels)
+        part, counts = self._parts_of_sums(labels)
+        return self._run(self._sum_up(part)), counts
+
+    def _parts_of_sums(self, labels: Secret) -> tuple[Shared, Shared]:
+        """This server's part of the sums (k, d), and how many rows each cluster has (k,)."""
         parts, counts = zip(*self._of_labels(sum_cells, labels), strict=True)
-        part = total(parts)
-        return self._reshared(self.ring, part.shape, None if part.is_hollow else part.share), total(counts)
+        return total(parts), total(counts)
+
+    def _sum_up(self, part: Shared) -> Step[Shared]:
+        return reshare(self.trio, self.ring, part.shape, None if part.is_hollow else part.share)
+
+    def new_centers(self, rows: Secret, labels: Secret, old: Shared) -> Shared:
+        """The sums come together while the counts' bits are found."""
+        check_table(rows, labels)
+        part, counts = self._parts_of_sums(labels)
+        sums, by = run_steps(self.me, self._sum_up(part), self._reciprocal(counts))
+        return self._mean(sums, by, old)
+
+    def means_by_reciprocal(self, sums: Shared, counts: Shared, old: Shared) -> Shared:
+        return self._mean(sums, run_step(self.me, self._reciprocal(counts)), old)
+
+    def _reciprocal(self, counts: Shared) -> Step[Reciprocal]:
+        return reciprocal(self.trio, counts, self.problem.mass, self.problem.reciprocal_bits)
 
     @metered("Mean")
-    def means_by_reciprocal(self, sums: Shared, counts: Shared, old: Shared) -> Shared:
-        problem = self.problem
-        return self._run(mean(self.trio, sums, counts, old, problem.mass, problem.reciprocal_bits))
+    def _mean(self, sums: Shared, by: Reciprocal, old: Shared) -> Shared:
+        return self._run(mean(self.trio, sums, by, old, self.problem.reciprocal_bits))

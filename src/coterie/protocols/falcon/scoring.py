@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from coterie.protocols.onetime.bits import padded
 from coterie.ring import Bulk, Words
 from coterie.sharing import Shared, concatenate
 
-__all__ = ["mean", "row_scores"]
+__all__ = ["Reciprocal", "mean", "reciprocal", "row_scores"]
 
 
 def row_scores(trio: Trio, x: Shared, c: Shared, width: int) -> Step[Shared]:
@@ -50,14 +51,19 @@ def _reciprocals(places: int, g: int) -> Bulk:
     return reciprocals(np.arange(places), g).view(np.uint64)
 
 
-def mean(trio: Trio, sums: Shared, counts: Shared, old: Shared, mass: int, g: int) -> Step[Shared]:
-    """[T / t] (k, d), rounded, from sums [T] and counts [t] (k,), of which all together are at most `mass`; where t is
-    0, the old centre. `reciprocal_means` of numerics.
+class Reciprocal(NamedTuple):
+    """[q] (k,), about 2^g / t, and [flag 2^g] (k,), which is 2^g where t is 0."""
 
-    1. <e>: one-hot bits of t. <q> = the XOR of e_v Q[v], Q[v] = round(2^g / v); <flag> = e_0. All of them to words.
-    2. y = T q + 2^g flag C, one product; rounded by g.
+    q: Shared
+    kept: Shared
+
+
+def reciprocal(trio: Trio, counts: Shared, mass: int, g: int) -> Step[Reciprocal]:
+    """Of counts [t] (k,), of which all together are at most `mass`.
+
+    <e>: one-hot bits of t. <q> = the XOR of e_v Q[v], Q[v] = round(2^g / v); <flag> = e_0. All of them to words.
     """
-    ring, bits = sums.ring, mass.bit_length()
+    ring, bits = counts.ring, mass.bit_length()
     assert isinstance(ring, Words)
     hot = yield from one_hot(trio, counts, bits)
     found = concatenate([entries(trio, hot, _reciprocals(1 << bits, g), g + 1), first_entry(trio, hot)], 1)
@@ -65,10 +71,17 @@ def mean(trio: Trio, sums: Shared, counts: Shared, old: Shared, mass: int, g: in
     words = yield from to_words(trio, packed(trio, found), ring)
     each = words.reshape(words.size)[: k * width].reshape(k, width)
     q = (each[:, : g + 1] * (np.uint64(1) << np.arange(g + 1, dtype=np.uint64))).sum(1)
-    kept = each[:, g + 1] * (1 << g)
-    part = None
+    return Reciprocal(q, each[:, g + 1] * (1 << g))
+
+
+def mean(trio: Trio, sums: Shared, by: Reciprocal, old: Shared, g: int) -> Step[Shared]:
+    """[T / t] (k, d), rounded, from sums [T]; where t is 0, the old centre. `reciprocal_means` of numerics.
+
+    y = T q + 2^g flag C, one product; rounded by g.
+    """
+    ring, part = sums.ring, None
     if trio.role is not None:
-        part = ring.add(cross(q[:, None], sums, ring.mul), cross(kept[:, None], old, ring.mul))
+        part = ring.add(cross(by.q[:, None], sums, ring.mul), cross(by.kept[:, None], old, ring.mul))
     y = yield from reshare(trio, ring, sums.shape, part)
     rounded = yield from floor(trio, filled(trio, y.reshape(y.size)), g)
     return rounded[: y.size].reshape(*sums.shape)
