@@ -119,24 +119,24 @@ def add_shares(trio: Trio, x: Shared, places: int, last: int, wanted: Leaves) ->
     words, pairs = x.shape[0] // 64, wanted.pairs
     carry, leaf = bits_piece(last + len(pairs), words), bits_piece(wanted.sent, words)
     first, second = [trio.move(0, 1, carry), trio.move(2, 1, leaf)], [trio.move(1, 2, leaf)]
+    size = Size(places, last, words)
     if trio.role is None:
         yield Round(first)
         yield Round(second)
-        return _result(trio, wanted, places, last, *[NOTHING] * 10, words=words)
+        return _summed(trio, wanted, size, Parts())
     own, following = (_bits_of(share, places, words) for share in x.shares)
     gamma = trio.fresh(0, SLICED, last + len(pairs), words)
     f_i, f_j = trio.fresh(0, SLICED, wanted.sent, words), trio.fresh(1, SLICED, wanted.sent, words)
     if trio.role == 0:
-        c = np.empty((last, words), np.uint64)
-        carries(own[:last], following[:last], c)
         delta = np.empty((last + len(pairs), words), np.uint64)
-        np.bitwise_xor(c, gamma[:last], out=delta[:last])
+        carries(own[:last], following[:last], delta[:last])
+        delta[:last] ^= gamma[:last]
         a_i, a_j = _with_carries(own, gamma, last), _with_carries(following, delta, last)
         a = a_i ^ a_j
         delta[last:] = (a[pairs + 1] & a[pairs]) ^ gamma[last:]
         yield Round(first, [delta])
         yield Round(second)
-        return _result(trio, wanted, places, last, a_i, a_j, NOTHING, f_i, f_j, NOTHING, gamma, delta, words=words)
+        return _summed(trio, wanted, size, Parts(a_i=a_i, a_j=a_j, f_i=f_i, f_j=f_j, gamma=gamma, delta=delta))
     out = np.empty((wanted.sent, words), np.uint64)
     spread = wanted.lows, wanted.sizes, wanted.reach
     if trio.role == 1:
@@ -144,14 +144,12 @@ def add_shares(trio: Trio, x: Shared, places: int, last: int, wanted: Leaves) ->
         a_j, b = _with_carries(own, delta, last), following
         leaves(a_j, delta[last:], b, *spread, f_j, out)
         yield Round(second, [out])
-        return _result(
-            trio, wanted, places, last, NOTHING, a_j, b, NOTHING, f_j, out ^ theirs, NOTHING, delta, words=words
-        )
+        return _summed(trio, wanted, size, Parts(a_j=a_j, b=b, f_j=f_j, m=out ^ theirs, delta=delta))
     a_i, b = _with_carries(following, gamma, last), own
     leaves(a_i, gamma[last:], b, *spread, f_i, out)
     yield Round(first, [out])
     (theirs,) = yield Round(second)
-    return _result(trio, wanted, places, last, a_i, NOTHING, b, f_i, NOTHING, out ^ theirs, gamma, NOTHING, words=words)
+    return _summed(trio, wanted, size, Parts(a_i=a_i, b=b, f_i=f_i, m=out ^ theirs, gamma=gamma))
 
 
 def _bits_of(share: Bulk, places: int, words: int) -> Bulk:
@@ -168,43 +166,45 @@ def _with_carries(bits: Bulk, shares: Bulk, last: int) -> Bulk:
     return out
 
 
-def _result(
-    trio: Trio,
-    wanted: Leaves,
-    places: int,
-    last: int,
-    a_i: Bulk,
-    a_j: Bulk,
-    b: Bulk,
-    f_i: Bulk,
-    f_j: Bulk,
-    m: Bulk,
-    gamma: Bulk = NOTHING,
-    delta: Bulk = NOTHING,
-    *_: Bulk,
-    words: int,
-) -> Sum:
-    def shared(count: int, *shares: Bulk | None) -> Shared:
-        return trio.of_roles(SLICED, (count, words), *shares)
+class Size(NamedTuple):
+    """How many bits are added up, the last carry that is shared, and words for a bit of all numbers."""
 
-    leaves_, lows = len(wanted.lows), wanted.lows
-    sent = np.flatnonzero(wanted.reach >= 0)
-    if trio.role is not None and trio.role != 0:
-        both = b[lows[sent]] & b[lows[sent] + 1]
-        m_p = m[leaves_:] ^ both
-    else:
-        m_p = NOTHING
-    p = shared(len(sent), f_i[leaves_:], f_j[leaves_:], m_p)
-    alone = lows[wanted.alone]
+    places: int
+    last: int
+    words: int
+
+
+class Parts(NamedTuple):
+    """What one server knows of a sum when all messages are there, under the names of `add_shares`; m = m_j + m_k."""
+
+    a_i: Bulk = NOTHING
+    a_j: Bulk = NOTHING
+    b: Bulk = NOTHING
+    f_i: Bulk = NOTHING
+    f_j: Bulk = NOTHING
+    m: Bulk = NOTHING
+    gamma: Bulk = NOTHING
+    delta: Bulk = NOTHING
+
+
+def _summed(trio: Trio, wanted: Leaves, size: Size, known: Parts) -> Sum:
+    a_i, a_j, b, f_i, f_j, m, gamma, delta = known
+
+    def shared(count: int, *shares: Bulk | None) -> Shared:
+        return trio.of_roles(SLICED, (count, size.words), *shares)
+
+    count, sent = len(wanted.lows), wanted.lows[wanted.reach >= 0]
+    m_p = m[count:] ^ b[sent] & b[sent + 1] if len(b) else NOTHING  # P's last term
+    p = shared(len(sent), f_i[count:], f_j[count:], m_p)
+    alone = wanted.lows[wanted.alone]
     if len(alone):
-        mine = [one[alone] if one is not NOTHING else NOTHING for one in (a_i, a_j, b)]
-        p = concatenate([p, shared(len(alone), *mine)])
+        p = concatenate([p, shared(len(alone), *(one[alone] if len(one) else NOTHING for one in (a_i, a_j, b)))])
     return Sum(
-        shared(places, a_i, a_j, None),
-        shared(places, None, None, b),
-        shared(leaves_, f_i[:leaves_], f_j[:leaves_], m[:leaves_]),
+        shared(size.places, a_i, a_j, None),
+        shared(size.places, None, None, b),
+        shared(count, f_i[:count], f_j[:count], m[:count]),
         p,
-        shared(last, gamma[:last], delta[:last], None),
+        shared(size.last, gamma[: size.last], delta[: size.last], None),
     )
 
 

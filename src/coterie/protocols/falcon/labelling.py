@@ -97,8 +97,8 @@ def one_hot_least(trio: Trio, z: Shared, schedule: tuple[int, ...]) -> Step[Shar
 
     1. b_jl = sign(z_l - z_j), j < l, in every group: l wins only if strictly less.
     2. A node wins if it wins against all others of its group: a tree of ANDs.
-    3. Scores go on: z_first + the sum of h (z_other - z_first), by `select`. Beside that, a cluster's bit so far AND
-       the bit of its node: the first round's message waits for nobody.
+    3. Scores go on: z_first + the sum of h (z_other - z_first), by `select`. Beside that, every cluster's bit so far
+       is multiplied with the bit of its node.
     """
     k, numbers = z.shape
     words = numbers // 64

@@ -1,9 +1,9 @@
 """Three servers with replicated shares, what each pair of them can expand, and rounds of messages
 (docs/protocols/falcon.md#falcon-shares).
 
-x = x_0 + x_1 + x_2. Share i is held by S_i and S_(i-1), indices modulo 3: S_i holds x_i and x_(i+1). Two servers lack
-one share each, and any two of them have all. Key K_i belongs to the holders of share i; F_i stands for a fresh stretch
-of it, read once. A public value v is (v, 0, 0).
+x = x_0 + x_1 + x_2. Share i is held by S_i and S_(i-1), indices modulo 3: S_i holds x_i and x_(i+1). Each server lacks
+one share, and any two have all. Key K_i belongs to the holders of share i; F_i stands for a fresh stretch of it, read
+once. A public value v is (v, 0, 0).
 
 A protocol is a *step*: a generator that yields its rounds, at every role the same ones, and returns its result. So
 steps can be run side by side, round by round (`run_steps`): what they send in a round travels together.
