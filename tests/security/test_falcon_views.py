@@ -232,10 +232,10 @@ def test_a_wrong_sign_is_found_among_all_splits(monkeypatch, plant):
 
 
 def test_an_inverted_sigma_is_found(monkeypatch):
-    genuine = bits.signed_bits
+    genuine = bits.signed_kept
 
-    def inverted(h, x, more, mask, out):
-        genuine(~h, x, more, mask, out)
+    def inverted(h, x, q, b, y, more, mask, out):
+        genuine(h, x, np.negative(q), np.negative(b), y, more, mask, out)
 
     values = np.arange(64)
     h = [np.arange(64, dtype=np.uint8) & 1, np.zeros(64, np.uint8), np.ones(64, np.uint8)]
@@ -243,7 +243,7 @@ def test_an_inverted_sigma_is_found(monkeypatch):
 
     expected = np.where((np.arange(64) & 1) ^ 1, values, 0)
     assert (compute(bits.select, bits_of(h), split(64, values)) == expected).all()
-    monkeypatch.setattr(bits, "signed_bits", inverted)
+    monkeypatch.setattr(bits, "signed_kept", inverted)
     assert (compute(bits.select, bits_of(h), split(64, values)) != expected).any()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from coterie.errors import MaterialReused
-from coterie.protocols.falcon.kernels import add_up, and_rows, bits_less, signed_bits
+from coterie.protocols.falcon.kernels import add_kept, add_up, and_rows, bits_less, kept_less, signed_bits, signed_kept
 from coterie.protocols.falcon.servers import Round, Step, Trio, around, words_piece
 from coterie.protocols.onetime.bits import pack_rows, padded, unpack_rows
 from coterie.randomness.material import Elements
@@ -199,37 +199,30 @@ def select(trio: Trio, bits: Shared, x: Shared) -> Step[Shared]:
         yield Round(second)
         return trio.me.hollow(ring, (count,))
     own, following = (share.reshape(-1) for share in bits.shares)
+    x_own, x_following = (np.ascontiguousarray(share) for share in x.shares)
     b, q, f_i = trio.fresh(0, ring, 3, count) if trio.role != 1 else (NOTHING,) * 3
     f_j = trio.fresh(1, ring, count)
     if trio.role == 0:
-        beta = SLICED.add(own, following)
-        out = np.empty(2 * count, np.uint64)
+        beta, out = SLICED.add(own, following), np.empty(2 * count, np.uint64)
         bits_less(beta, b, mask, out[:count])
-        out[count:] = ring.sub(_kept(beta, ring.add(*x.shares)), q)
+        kept_less(beta, x_own, x_following, q, mask, out[count:])
         yield Round(first, [out])
         yield Round(second)
         return trio.of_roles(ring, (count,), ring.neg(f_i), ring.neg(f_j), NOTHING)
     out = np.empty(count, np.uint64)
     if trio.role == 1:
-        x_j, x_k = x.shares
         opened, theirs = yield Round(first)
-        b, q = opened[:count], opened[count:]
-        signed_bits(following, ring.add(q, ring.mul(b, x_k)), ring.add(f_j, _kept(following, x_j)), mask, out)
+        signed_kept(following, x_own, opened[count:], opened[:count], x_following, f_j, mask, out)
         yield Round(second, [out])
-        h_k, f_j = following, ring.neg(f_j)
+        h_k, x_k, f_j = following, x_following, ring.neg(f_j)
     else:
-        x_k, x_i = x.shares
-        signed_bits(own, ring.add(q, ring.mul(b, x_k)), ring.add(f_i, _kept(own, x_i)), mask, out)
+        signed_kept(own, x_following, q, b, x_own, f_i, mask, out)
         yield Round(first, [out])
         (theirs,) = yield Round(second)
-        h_k, f_i = own, ring.neg(f_i)
-    both = ring.add(ring.add(out, theirs), _kept(h_k, x_k))
+        h_k, x_k, f_i = own, x_own, ring.neg(f_i)
+    both = np.empty(count, np.uint64)
+    add_kept(h_k, out, theirs, x_k, mask, both)
     return trio.of_roles(ring, (count,), f_i, f_j, both)
-
-
-def _kept(bits: Bulk, x: Bulk) -> Bulk:
-    """x where the bit is 1, else 0."""
-    return x * unpack_rows(bits.reshape(1, -1), len(x))[0]
 
 
 def complement(bits: Shared) -> Shared:

@@ -11,15 +11,18 @@ import numpy as np
 from coterie.ring.compiling import njit, read_only, types
 
 __all__ = [
+    "add_kept",
     "add_up",
     "and_rows",
     "bits_less",
     "carries",
+    "kept_less",
     "leaves",
     "merge_rows",
     "outer_bits",
     "scores",
     "signed_bits",
+    "signed_kept",
     "slice_words",
     "sum_rows",
     "xor_chosen",
@@ -152,6 +155,38 @@ def add_up(bits, x, y, mask, out):
         for i in range(64):
             at = 64 * v + i
             out[at] = (x[at] + y[at] + ((word >> np.uint64(i)) & _ONE)) & mask
+
+
+@njit(types.void(_w1, _w1, _w1, _w1, _u8, _W1), cache=True, nogil=True)
+def kept_less(bits, x, y, less, mask, out):
+    """out = (x + y where the bit is 1, else 0) - less, over Z_(mask + 1)."""
+    for v in range(bits.shape[0]):
+        word = bits[v]
+        for i in range(64):
+            at = 64 * v + i
+            keep = np.uint64(0) - ((word >> np.uint64(i)) & _ONE)
+            out[at] = (((x[at] + y[at]) & keep) - less[at]) & mask
+
+
+@njit(types.void(_w1, _w1, _w1, _w1, _w1, _w1, _u8, _W1), cache=True, nogil=True)
+def signed_kept(bits, x, q, b, y, more, mask, out):
+    """out = bit x + (1 - 2 bit) (q + b y) + more, over Z_(mask + 1)."""
+    for v in range(bits.shape[0]):
+        word = bits[v]
+        for i in range(64):
+            at = 64 * v + i
+            flip = np.uint64(0) - ((word >> np.uint64(i)) & _ONE)
+            out[at] = ((x[at] & flip) + ((q[at] + b[at] * y[at]) ^ flip) - flip + more[at]) & mask
+
+
+@njit(types.void(_w1, _w1, _w1, _w1, _u8, _W1), cache=True, nogil=True)
+def add_kept(bits, x, y, z, mask, out):
+    """out = x + y + (z where the bit is 1, else 0), over Z_(mask + 1)."""
+    for v in range(bits.shape[0]):
+        word = bits[v]
+        for i in range(64):
+            at = 64 * v + i
+            out[at] = (x[at] + y[at] + (z[at] & (np.uint64(0) - ((word >> np.uint64(i)) & _ONE)))) & mask
 
 
 @njit(types.void(_w2, _w2, _w2, _w2, _w1, _w2, _w2, _u8, _W2), cache=True, nogil=True)
