@@ -184,7 +184,7 @@ def measure(work: Workload, short: int = 2, long: int = 12, repeats: int = 1) ->
 
 def add_workload(parser: argparse.ArgumentParser) -> None:
     """The options that describe a workload."""
-    parser.add_argument("--protocol", default="onetime", choices=["onetime", "securenn"])
+    parser.add_argument("--protocol", default="onetime", choices=["onetime", "securenn", "falcon"])
     parser.add_argument("-n", type=int, default=10_000)
     parser.add_argument("-d", type=int, default=2)
     parser.add_argument("-k", type=int, default=4)

@@ -155,6 +155,9 @@ OPTIONS: tuple[tuple[str, Terms | None, Terms, str], ...] = (
      "everybody learns how many new rows there are, and where; ids are compared in a vertical study only"),
     ('`protocol="securenn"`', horizontal(), horizontal(),
      "the helper does receive masked and blinded values, [which say nothing to it](protocols/securenn.md)"),
+    ('`protocol="falcon"`', horizontal(), horizontal(),
+     "there is no helper: [three servers](protocols/falcon.md) compute, and learn the stop bit, a chosen k and which "
+     "clusters stay closed, also one that owns no data; revealed counts are opened to them in every iteration"),
 )  # fmt: skip
 
 

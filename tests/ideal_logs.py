@@ -11,7 +11,7 @@ import pytest
 from coterie.clustering import Task
 from coterie.clustering.allowed import Allowed, groups_of, roles_of, terms_of
 from coterie.ideal import learnt
-from tests.support import world
+from coterie.protocols import FAMILIES
 
 Entry = tuple[str, tuple[str, ...], int | None]
 
@@ -20,7 +20,8 @@ def ideal_log(task: Task, p: int, iterations: Sequence[int], bounds: bool = Fals
     """All entries (what, to, iteration) of a fit whose starts take so many iterations each."""
     terms = msgspec.structs.replace(terms_of(task), bounds=bounds)
     entries: Counter[Entry] = Counter()
-    for one in learnt(terms, roles_of(world(p)), groups_of(task, p)):
+    world = FAMILIES[task.protocol].world([f"P{j}" for j in range(1, p + 1)])
+    for one in learnt(terms, roles_of(world), groups_of(task, p)):
         if one.item.kind != "opened":
             continue
         places: list[int | None] = [None]

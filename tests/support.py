@@ -66,6 +66,11 @@ def run(p: int, role: Callable[[Party], Any], seed: int = 0) -> Ran:
     )
 
 
+def by_rank(world: World, results: Sequence[T]) -> list[T | None]:
+    """Results of those who take part, in the order of ranks, with nothing at rank 0 where that is vacant."""
+    return [*([] if 0 in world.ranks else [None]), *results]
+
+
 def splits(ring: Ring, values: Any, p: int, seed: int = 0) -> list[Array]:
     """Random additive shares of whole numbers, one array for each of P1..Pp."""
     rng = np.random.default_rng(seed)

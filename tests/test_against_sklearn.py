@@ -56,6 +56,11 @@ QUICK = {
     Case("onetime", "wine", 2, "vertical", "secret", "revealed", "memory"),
     Case("onetime", "breast cancer", 3, "horizontal", "secret", "private", "tls"),
     Case("onetime", "digits", 2, "vertical", "revealed", "private", "memory"),
+    Case("falcon", "wine", 8, "horizontal", "secret", "private", "memory"),
+    Case("falcon", "paper", 5, "mixed", "revealed", "private", "memory"),
+    Case("falcon", "iris", 3, "mixed", "secret", "private", "memory"),
+    Case("falcon", "digits", 2, "vertical", "secret", "revealed", "memory"),
+    Case("falcon", "breast cancer", 3, "horizontal", "secret", "private", "tls"),
 }
 MATRIX = [
     case

@@ -51,8 +51,10 @@ class SecureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         How the data lie: rows per party, columns per party, or a patchwork of cells.
     n_parties : int, default=2
         Over how many parties `fit(X)` splits X. `fit_parties` has one party per block.
-    protocol : {"onetime", "securenn"}, default="onetime"
-        The protocol family. "onetime": the helper only ever sends, and it is fast. "securenn": the paper's.
+    protocol : {"onetime", "securenn", "falcon"}, default="onetime"
+        The protocol family. "onetime": the helper only ever sends, and it is fast. "securenn": the paper's. "falcon":
+        three servers and no helper that deals (two parties are joined by a third server); no two of the servers may
+        work together.
     counts : {"secret", "revealed"}, default="secret"
         Whether the data parties learn the clusters' sizes in every iteration.
     labels : {"private", "revealed"}, default="private"

@@ -163,7 +163,16 @@ def test_shared_centres_and_starts_cost_what_a_fit_takes():
     assert (said.bytes_sent, said.rounds) == (model.traffic_.bytes_sent, model.traffic_.rounds)
 
 
-@pytest.mark.parametrize("protocol", ["onetime", "securenn"])
+@pytest.mark.parametrize(("parties", "said"), [(2, "the third server sends, in all"), (3, "3 parties, horizontal")])
+def test_falcon_is_forecast_with_who_takes_part(parties, said, capsys):
+    assert ended("-n", 1000, "-d", 4, "-k", 4, "--protocol", "falcon", "--parties", parties) == 0
+    out = capsys.readouterr().out
+    assert said in out
+    assert "helper" not in out
+    assert ("server" in out) == (parties == 2)
+
+
+@pytest.mark.parametrize("protocol", ["onetime", "securenn", "falcon"])
 def test_the_plot_is_for_every_protocol(protocol):
     assert len(draw_forecast(study(protocol=protocol)).axes) == 4
 

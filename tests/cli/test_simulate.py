@@ -46,6 +46,23 @@ def run(*arguments) -> int:
 # -- the whole command -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("parties", "between", "pages"), [
+    (2, "P1, P2 (horizontal) and P0, which owns no data; P0, P1, P2 hold the shares and compute", "P0 P1 P2"),
+    (4, "P1, P2, P3, P4 (horizontal); P1, P2, P3 hold the shares and compute, by falcon", "P1 P2 P3 P4"),
+])  # fmt: skip
+def test_without_a_helper(file, tmp_path, capsys, parties, between, pages):
+    out = tmp_path / "out"
+    options = ("--protocol", "falcon", "--parties", parties, "--seed", 1)
+    assert run("simulate", file, "-k", 3, *options, "--out", out) == 0
+    said = capsys.readouterr().out
+    assert between in " ".join(said.split())
+    assert "all 90 identical" in said
+    assert sorted(p.name for p in out.iterdir() if p.is_dir()) == pages.split()
+    roles = json.loads((out / "simulation.json").read_text())
+    assert (roles["parties"], list(roles["peak_bytes"])) == (parties, pages.split())
+    assert "the helper" not in assert_stands_alone((out / "index.html").read_text()).text
+
+
 def test_from_file_to_reports(file, tmp_path, capsys):
     out = tmp_path / "results" / "out"
     assert run("simulate", file, "-k", 3, "--parties", 3, "--seed", 1, "--out", out) == 0

@@ -88,11 +88,11 @@ def task_and_table(model: SecureKMeans, blocks: Sequence[Any]) -> tuple[Task, ND
 
 
 def added_up(model: SecureKMeans, secret: str) -> NDArray[np.int64]:
-    """The value behind the shares that the parties keep: words that add up, or bits."""
+    """The value behind the shares that the parties keep: words that add up, or bits. Of replicated shares the first."""
     parts = [kept[secret] for kept in model.shares()]
-    if "bits" in parts[0]:
-        return np.bitwise_xor.reduce([part["bits"] for part in parts]).astype(np.int64)
-    return np.add.reduce([part["words"] for part in parts]).view(np.int64)
+    name = next(one for one in ("bits", "words", "first-bits", "first") if one in parts[0])
+    together = np.bitwise_xor if "bits" in name else np.add
+    return np.asarray(together.reduce([part[name] for part in parts])).view(np.int64)
 
 
 def assert_equals_oracle(model: SecureKMeans, blocks: Sequence[Any]) -> Outcome:

@@ -68,6 +68,9 @@ QUICK = [
     ("securenn", PARTIES[0], {"partition": "horizontal", "counts": "secret"}),
     ("securenn", PARTIES[1], {"partition": "mixed", "counts": "revealed"}),
     ("securenn", PARTIES[0], {"partition": "vertical", "labels": "revealed"}),
+    ("falcon", PARTIES[0], {"partition": "horizontal", "counts": "secret"}),
+    ("falcon", PARTIES[1], {"partition": "mixed", "counts": "revealed"}),
+    ("falcon", PARTIES[2], {"partition": "horizontal", "counts": "secret"}),
 ]
 RUNS = [
     pytest.param(

@@ -16,7 +16,7 @@ from coterie.protocols.plaintext import whole
 from coterie.ring import FixedPoint, fractional_bits
 from coterie.runtime import oracle as oracle_module
 from coterie.runtime.oracle import run_oracle
-from tests.clustering.test_least_size import assert_all_as_the_oracle, fitted
+from tests.clustering.test_least_size import assert_all_as_the_oracle, fitted, kept_centers
 
 M = 10
 
@@ -326,7 +326,7 @@ def test_nothing_of_a_closed_centre_is_kept(protocol):
         init=np.array([[0.0, 0], [7, 6]]), contribution="least",
     )  # fmt: skip
     assert oracle.suppressed.tolist() == [False, True]
-    kept = np.add.reduce([out.kept["centers"]["words"] for out in outcomes[1:]]).view(np.int64)
+    kept = kept_centers(outcomes)
     np.testing.assert_array_equal(kept[1], kept[0])
     assert all(set(out.kept) == {"centers"} for out in outcomes[1:])
 

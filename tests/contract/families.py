@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from coterie.protocols import OneTime, Plaintext, Problem, SecureNN
+from coterie.protocols import Falcon, OneTime, Plaintext, Problem, SecureNN
 from coterie.protocols.interface import WORDS
 from coterie.protocols.steps import Family
 from coterie.ring import Words
@@ -17,9 +17,10 @@ from coterie.transport import World
 from tests.contract.replicated import Replicated
 from tests.support import SeededEntropy
 
-FAMILIES: dict[str, type[Family]] = {one.name: one for one in (Plaintext, SecureNN, OneTime, Replicated)}
+FAMILIES: dict[str, type[Family]] = {one.name: one for one in (Plaintext, SecureNN, OneTime, Falcon, Replicated)}
 #: How many own data, for each family.
 CASES = [("plaintext", 1), ("securenn", 2), ("securenn", 3), ("onetime", 2), ("onetime", 3)]
+CASES += [("falcon", owners) for owners in (2, 3, 5)]
 CASES += [("replicated", owners) for owners in (2, 3, 5)]
 
 

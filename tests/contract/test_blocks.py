@@ -146,7 +146,7 @@ def far(monkeypatch):
 @pytest.mark.parametrize("lanes", [0, 2])
 @pytest.mark.parametrize("least", [1, 5])
 @pytest.mark.parametrize("way", ["horizontal", "vertical", "mixed"])
-@pytest.mark.parametrize("protocol", ["onetime", "securenn"])
+@pytest.mark.parametrize("protocol", ["onetime", "securenn", "falcon"])
 @one_column_decides
 def test_a_fit_is_the_same_wherever_its_blocks_live(far, protocol, way, least, lanes):
     model = coterie.SecureKMeans(

@@ -355,7 +355,9 @@ STARTS = {
 
 
 @pytest.mark.parametrize("case", STARTS)
-@pytest.mark.parametrize(("protocol", "owners"), [("plaintext", 1), ("securenn", 2), ("onetime", 3), ("replicated", 2)])
+@pytest.mark.parametrize(
+    ("protocol", "owners"), [("plaintext", 1), ("securenn", 2), ("onetime", 3), ("falcon", 2), ("replicated", 2)]
+)
 def test_a_start_is_that_of_the_clear(protocol, owners, case):
     n, k, half, block = STARTS[case]
     rows = np.random.RandomState(n).randint(-half, half + 1, (n, 2))

@@ -164,7 +164,9 @@ def silhouettes(protocol, owners, kind, problem, rows, centers, weights, copies=
 
 
 WAYS = [(protocol, owners, "horizontal") for protocol, owners in CASES]
-WAYS += [(*case, "mixed") for case in (("securenn", 2), ("onetime", 2), ("onetime", 3), ("replicated", 3))]
+WAYS += [
+    (*case, "mixed") for case in (("securenn", 2), ("onetime", 2), ("onetime", 3), ("falcon", 3), ("replicated", 3))
+]
 
 
 @pytest.mark.parametrize(("protocol", "owners", "kind"), WAYS)

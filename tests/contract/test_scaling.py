@@ -26,7 +26,7 @@ from tests.protocols.tiny import numbers, protocol_settings
 every_family = pytest.mark.parametrize(("protocol", "owners"), CASES)
 #: One world of each, for tests over many inputs.
 ONE_OF_EACH = pytest.mark.parametrize(
-    ("protocol", "owners"), [("plaintext", 1), ("securenn", 2), ("onetime", 3), ("replicated", 2)]
+    ("protocol", "owners"), [("plaintext", 1), ("securenn", 2), ("onetime", 3), ("falcon", 2), ("replicated", 2)]
 )
 few_examples = settings(protocol_settings, max_examples=12)
 
@@ -262,7 +262,9 @@ OWN = ("pick", "label", "index", "counts", "sums", "measure", "consider", "keep"
        "seed", "weigh_squares", "movement", "weigh", "_levels")  # fmt: skip
 #: How rows lie, and in which worlds.
 WAYS = [(protocol, owners, "horizontal") for protocol, owners in CASES]
-WAYS += [(*case, "mixed") for case in (("securenn", 2), ("onetime", 2), ("onetime", 3), ("replicated", 3))]
+WAYS += [
+    (*case, "mixed") for case in (("securenn", 2), ("onetime", 2), ("onetime", 3), ("falcon", 3), ("replicated", 3))
+]
 
 
 def generally(family):
@@ -444,7 +446,7 @@ def test_a_weighted_step_of_a_familys_own_is_the_general_one(protocol, owners, s
     assert own.tolist() == general.tolist() == STEPS[step]
 
 
-@pytest.mark.parametrize(("protocol", "owners"), [("securenn", 2), ("onetime", 3), ("replicated", 2)])
+@pytest.mark.parametrize(("protocol", "owners"), [("securenn", 2), ("onetime", 3), ("falcon", 2), ("replicated", 2)])
 def test_scores_that_exceed_a_word_order_rows_all_the_same(protocol, owners):
     """With many octaves |c|^2 - 2 x . c may be more than 64 bits hold. Differences are not."""
     f, metric = standard_precision(4, 150, 2, True)

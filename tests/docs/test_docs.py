@@ -19,6 +19,9 @@ from benchmarks import quality
 
 from coterie import errors
 from coterie.cli.app import app
+from coterie.protocols.falcon.bits import SLICED, select, to_words
+from coterie.protocols.falcon.comparing import signs
+from coterie.protocols.falcon.servers import reshare
 from coterie.protocols.onetime.sign import tree_of
 from coterie.protocols.securenn.sign import compute_msb, drelu, share_convert
 from coterie.protocols.words import elementwise_product, square
@@ -26,6 +29,8 @@ from coterie.ring import OddWords, Words
 from coterie.ring.packing import wire_size
 from coterie.transport import HEADER_BYTES
 from tests.docs.pages import DOCS, ROOT, blocks, links, name_of, pages, table
+from tests.protocols.trio import run_trio
+from tests.protocols.trio import split as share_out
 from tests.support import given, run, splits
 
 PAGES = pages()
@@ -151,6 +156,28 @@ def test_the_costs_of_a_sign_are_those_of_the_tree():
         assert int(rounds) == 1 + len(levels)
         assert float(dealt) == 2 * int(digits) + 1 / 8 + sum(level.terms.monomials for level in levels) / 8
         assert float(opened) == wire_size(int(w)) + sum(level.terms.variables for level in levels) / 8
+
+
+FALCON = {
+    "product": (lambda t, x: reshare(t, x.ring, x.shape, None if t.role is None else x.share), 64, 3 * 64),
+    "sign, w = 36": (signs, 36, 209),
+    "sign, w = 44": (signs, 44, 261),
+    "sign, w = 64": (signs, 64, 391),
+    "bit to word": (lambda t, _: to_words(t, t.public(np.zeros((1, 1), np.uint64), SLICED), Words(64)), 64, 3 * 64),
+    "selection": (lambda t, x: select(t, t.public(np.zeros((1, 1), np.uint64), SLICED), x), 64, 4 * 64),
+}
+
+
+def test_the_costs_of_falcon_are_those_counted():
+    rows = list(table(DOCS / "protocols" / "falcon.md", "<!-- table: falcon -->"))
+    assert [name for name, *_ in rows] == list(FALCON)
+    for name, rounds, sent in rows:
+        work, width, bits = FALCON[name]
+        count, unit = sent.split()
+        assert bits == int(count) * {"bits": 1, "words": width}[unit]
+        ran = run_trio(work, share_out(width, np.arange(64)))
+        assert ran.traffic.rounds == int(rounds)
+        assert sum(frame.array.nbytes for one in ran.recordings for frame in one.sent) == 8 * bits
 
 
 SECURENN = {

@@ -77,6 +77,12 @@ TESTS = {
         FITS,
         VIEWS,
     ],
+    "protocols/falcon/": [
+        "tests/protocols/test_falcon.py",
+        "tests/security/test_falcon_views.py",
+        "tests/contract/test_family.py",
+        "tests/protocols/test_falcon_fits.py",
+    ],
     "protocols/plaintext/": ["tests/protocols/test_numerics.py", FITS],
     "protocols/numerics": ["tests/protocols/test_numerics.py", FITS],
 }

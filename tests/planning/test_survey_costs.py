@@ -15,7 +15,9 @@ RANDOM = np.random.RandomState(0)
 
 
 @pytest.mark.parametrize("way", ["rows", "columns"])
-@pytest.mark.parametrize(("protocol", "p"), [("onetime", 2), ("onetime", 3), ("securenn", 3), ("replicated", 3)])
+@pytest.mark.parametrize(
+    ("protocol", "p"), [("onetime", 2), ("onetime", 3), ("securenn", 3), ("falcon", 3), ("replicated", 3)]
+)
 def test_rounds_and_bytes_as_forecast(monkeypatch, protocol, p, way):
     monkeypatch.setitem(FAMILIES, Replicated.name, Replicated)
     blocks = [RANDOM.uniform(0, 8, (count, 2)) for count in (70, 33, 65)[:p]]

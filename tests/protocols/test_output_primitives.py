@@ -9,8 +9,9 @@ from coterie.clustering import Layout
 from coterie.protocols import FAMILIES, Plaintext, Problem
 from coterie.protocols.interface import RowSets
 from coterie.protocols.plaintext import in_the_clear, whole
+from coterie.runtime.threads import run_threads
 from coterie.sharing import concatenate
-from tests.support import run
+from tests.support import SeededEntropy, by_rank
 
 RANDOM = np.random.RandomState(0)
 
@@ -25,12 +26,19 @@ def opened(protocol: str, p: int, problem: Problem, operate, *parts: np.ndarray)
     def role(me):
         family = FAMILIES[protocol](me, problem)
         secrets = [
-            family.enter(None if me.deals else shares[me.rank - 1].astype(np.int64), shares[0].shape)
+            family.enter(None if not me.owns else shares[me.rank - 1].astype(np.int64), shares[0].shape)
             for shares in splits
         ]
         return family.open(operate(family, *secrets), [1], "result", "a test")
 
-    return run(p, role).results[1]
+    return at_first(protocol, p, role)
+
+
+def at_first(protocol: str, p: int, role) -> np.ndarray:
+    """What P1 has of a run in the family's own world."""
+    world = FAMILIES[protocol].world([f"P{j}" for j in range(1, p + 1)])
+    results = run_threads(world, role, entropy=lambda rank: SeededEntropy(0, rank))
+    return by_rank(world, results)[1]
 
 
 @pytest.mark.parametrize("protocol", FAMILIES)
@@ -102,8 +110,8 @@ def test_a_tally_counts_every_set(protocol, k, n):
 
     def role(me):
         family = FAMILIES[protocol](me, problem)
-        own = None if me.deals else layout.place(me.rank, x[layout.own_rows(me.rank)])
+        own = None if not me.owns else layout.place(me.rank, x[layout.own_rows(me.rank)])
         labels = family.label(family.table(own, layout), family.public(centers))
         return family.open(family.tally(labels, sets), [1], "tally", "a test")
 
-    np.testing.assert_array_equal(run(3, role).results[1], expected)
+    np.testing.assert_array_equal(at_first(protocol, 3, role), expected)

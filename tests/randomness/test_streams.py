@@ -85,6 +85,19 @@ def test_both_ends_hold_a_pair_stream_and_no_two_pairs_the_same(p):
 
 
 @pytest.mark.parametrize("p", [2, 3, 5])
+def test_a_pairs_run_is_read_on_by_both_and_is_none_of_its_other_streams(p):
+    pairs = list(itertools.combinations(range(1, p + 1), 2))
+    ranks = agreed(p)
+    first, then = ([start(ranks[i].pair_run(j)) for i, j in pairs] for _ in range(2))
+    assert [start(ranks[j].pair_run(i)) for i, j in pairs] == first
+    assert [start(ranks[j].pair_run(i)) for i, j in pairs] == then
+    others = [start(ranks[i].pair(j, purpose)) for i, j in pairs for purpose in ("run", "x")]
+    assert len({*first, *then, *others}) == 4 * len(pairs)
+    blocks = ranks[1].for_blocks(2)
+    assert len({start(one.pair_run(2)) for one in blocks} | {*first, *then}) == 2 * len(pairs) + 2
+
+
+@pytest.mark.parametrize("p", [2, 3, 5])
 def test_helper_and_party_hold_its_dealt_stream(p):
     ranks = agreed(p)
     dealt = [start(ranks[0].dealt_run(j)) for j in range(1, p + 1)]
@@ -105,6 +118,8 @@ def test_the_helper_cannot_expand_the_common_stream():
 def test_the_helper_cannot_expand_a_pair_stream(other):
     with pytest.raises(REFUSED):
         agreed()[0].pair(other, "x")
+    with pytest.raises(REFUSED):
+        agreed()[0].pair_run(other)
 
 
 def test_no_party_pairs_with_the_helper():

@@ -27,6 +27,12 @@ SENDERS: dict[tuple[str, str], str] = {
     ("sharing/additive.py:bring_together", "send"): "an opening, permitted and logged, with a fresh share of zero",
     ("sharing/gate.py:tell_dealer", "tell"): "a bit that everybody must know, opened and logged, to the dealer",
     ("sharing/gate.py:open_wide", "send"): "an opening, logged, with a fresh share of zero",
+    (
+        "protocols/falcon/servers.py:_pass_round",
+        "send",
+    ): "blinded by stretches of a pair's key, or an opening, permitted",
+    ("protocols/falcon/servers.py:run_step", "send"): "no channel's: what a round has received goes on to its step",
+    ("protocols/falcon/servers.py:side_by_side", "send"): "no channel's: as above",
     ("randomness/dealing.py:Dealt.bind", "send"): "the helper deals a correction",
     ("randomness/streams.py:agree", "send"): "the agreement on keys, before any protocol",
     # Around the protocols: where roles agree what to run, and end.

@@ -113,6 +113,7 @@ class Known:
 def condition(streams: Streams, viewers: set[int], byte: int) -> None:
     """From here on, the streams that a viewer holds are constant, at every role alike, blocks included."""
     common, pair, dealt_run, for_blocks = streams.common, streams.pair, streams.dealt_run, streams.for_blocks
+    pair_run = streams.pair_run
 
     def unless_known(holders: set[int], stream: Any) -> Any:
         return Known(byte) if holders & viewers else stream
@@ -125,6 +126,7 @@ def condition(streams: Streams, viewers: set[int], byte: int) -> None:
 
     streams.common = lambda purpose: unless_known(set(streams.world.owners), common(purpose))
     streams.pair = lambda other, purpose: unless_known({streams.rank, other}, pair(other, purpose))
+    streams.pair_run = lambda other: unless_known({streams.rank, other}, pair_run(other))
     streams.dealt_run = lambda party: Known(byte) if {0, party} & viewers else dealt_run(party)
     streams.for_blocks = blocks
 

@@ -188,6 +188,8 @@ FAMILY_CASES = [
     ("onetime", 3, {"coalition": 2}),
     ("securenn", 2, {"cells": 7}),
     ("securenn", 3, {}),
+    ("falcon", 2, {}),
+    ("falcon", 3, {}),
     ("replicated", 2, {}),
     ("replicated", 3, {}),
 ]

@@ -66,7 +66,9 @@ def forecast(
     restarts: Annotated[int, typer.Option(min=1, help="Starts, of which the best is kept.")] = 1,
     init: Annotated[Literal["k-means++", "random"], typer.Option(help="How starts are drawn.")] = "k-means++",
     iterations: Annotated[int, typer.Option("--iterations", "-i", min=1, help="Of each start: a guess.")] = 20,
-    protocol: Annotated[Literal["onetime", "securenn"], typer.Option(help="The protocol family.")] = "onetime",
+    protocol: Annotated[
+        Literal["onetime", "securenn", "falcon"], typer.Option(help="The protocol family.")
+    ] = "onetime",
     bounds: Annotated[str, typer.Option(help="The public range of every column; wider ones take more bytes.")] = "-1:1",
     plot: Annotated[Path | None, typer.Option(help="A PNG to write: time and bytes over rows and clusters.")] = None,
 ) -> None:
@@ -122,6 +124,14 @@ def _parse_bounds(text: str) -> tuple[float, float]:
 # -- what it says -----------------------------------------------------------------------------------------------------
 
 
+def _name_other(study: Study) -> str:
+    """What the one is who owns no data; empty, where there is nobody like that."""
+    from coterie.protocols import FAMILIES
+
+    world = FAMILIES[study.protocol].world([f"P{j}" for j in range(1, study.parties + 1)])
+    return "" if 0 not in world.ranks else "helper" if world.dealer == 0 else "third server"
+
+
 def _show(console: Console, study: Study, found: dict[str, Forecast]) -> None:
     from rich.table import Table
 
@@ -145,11 +155,15 @@ def _show(console: Console, study: Study, found: dict[str, Forecast]) -> None:
     row("rounds, in all", [f"{one.rounds:,}" for one in every])
     row("a party sends, an iteration", [format_bytes(_most(one.bytes_per_iteration)) for one in every])
     row("a party sends, in all", [format_bytes(_most(one.bytes_sent)) for one in every])
-    row("the helper sends, an iteration", [format_bytes(one.bytes_per_iteration["P0"]) for one in every])
-    row("the helper sends, in all", [format_bytes(one.bytes_sent["P0"]) for one in every])
+    other = _name_other(study)
+    if other:
+        row(f"the {other} sends, an iteration", [format_bytes(one.bytes_per_iteration["P0"]) for one in every])
+        row(f"the {other} sends, in all", [format_bytes(one.bytes_sent["P0"]) for one in every])
     row("memory of a party", [format_bytes(_most(one.memory)) for one in every])
-    row("memory of the helper", [format_bytes(one.memory["P0"]) for one in every])
-    console.say(f"{_describe(study)}, and a helper; protocol {study.protocol}\n", "study", **study._asdict())
+    if other:
+        row(f"memory of the {other}", [format_bytes(one.memory["P0"]) for one in every])
+    joined = f", and a {other}" if other else ""
+    console.say(f"{_describe(study)}{joined}; protocol {study.protocol}\n", "study", **study._asdict())
     console.show(table, "forecast", links={name: msgspec.to_builtins(one) for name, one in found.items()})
     console.say(
         "\nRounds and bytes are exact, if it takes so many iterations and the plan is the one for the link; TLS adds\n"

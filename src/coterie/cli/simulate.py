@@ -16,6 +16,7 @@ from coterie.study.drafts import folder_for
 from coterie.study.policy import LEAST
 
 if TYPE_CHECKING:
+    from coterie.ideal import Roles
     from coterie.simulation.comparison import Comparison
     from coterie.simulation.run import Simulation
 
@@ -40,7 +41,9 @@ def simulate(
     scale: Literal["standard", "bounds", "none"] = typer.Option(
         "standard", help="standard: columns weigh alike, by their spread; bounds: by their ranges."
     ),
-    protocol: Literal["onetime", "securenn"] = typer.Option("onetime", help="securenn is the paper's."),
+    protocol: Literal["onetime", "securenn", "falcon"] = typer.Option(
+        "onetime", help="securenn is the paper's; falcon has no dealer."
+    ),
     counts: Literal["secret", "revealed"] = typer.Option("secret", help="Whether parties learn the clusters' sizes."),
     labels: Literal["private", "revealed"] = typer.Option("private", help="revealed: SVK-means, vertical only."),
     least: int = typer.Option(
@@ -145,11 +148,9 @@ def _show(console: Console, run: Simulation, beside: Comparison, out: Path) -> N
     from rich.table import Table
     from rich.text import Text
 
-    from coterie.ideal import Roles
     from coterie.report.formats import format_bytes, format_duration
     from coterie.report.log import describe_log
     from coterie.simulation.pages import summarise
-    from coterie.simulation.run import HELPER
 
     layout, traffic = run.task.layout, run.whole.traffic
     assert traffic is not None
@@ -170,8 +171,8 @@ def _show(console: Console, run: Simulation, beside: Comparison, out: Path) -> N
     line("computed", f"{run.task.clusters} clusters of {layout.n:,} rows x {layout.d} columns of {run.data.file}")
     if run.choices:
         line("chosen", _describe_choice(run))
-    parties = tuple(run.names[1:])
-    line("between", f"{', '.join(parties)} ({layout.partition}) and the helper {HELPER}, by {run.task.protocol}")
+    others = _describe_others(run.roles)
+    line("between", f"{', '.join(run.roles.owners)} ({layout.partition}){others}, by {run.task.protocol}")
     line("output rules", _describe_rules(run))
     line("took", f"{format_duration(max(run.usage.seconds))}, {run.whole.n_iter} iterations ({ending})")
     line("sent", ", ".join(f"{name} {format_bytes(count)}" for name, count in traffic.bytes_sent.items()))
@@ -179,7 +180,7 @@ def _show(console: Console, run: Simulation, beside: Comparison, out: Path) -> N
     line("quality", _describe_quality(run))
     peaks = zip(run.names, run.usage.peak, strict=True)
     line("memory", ", ".join(f"{name} {format_bytes(peak)}" for name, peak in peaks))
-    for i, entry in enumerate(describe_log(run.whole.disclosures, Roles(parties, parties, HELPER))):
+    for i, entry in enumerate(describe_log(run.whole.disclosures, run.roles)):
         often = "" if entry.times == 1 else f", {entry.times:,} times"
         line("" if i else "disclosed", f"{entry.sentence.rstrip('.')} ({entry.when}{often})")
     words = beside.describe(run, np.ones(layout.n, np.bool_), range(layout.d))
@@ -188,6 +189,15 @@ def _show(console: Console, run: Simulation, beside: Comparison, out: Path) -> N
     line("report", str(page))
     if console.live:
         console.show(rows, "simulated")
+
+
+def _describe_others(roles: Roles) -> str:
+    """Who takes part beside those who own data, and who computes, if not all of them and no others do."""
+    if roles.dealer is not None:
+        return f" and the helper {roles.dealer}"
+    others = [name for name in roles.servers if name not in roles.owners]
+    joined = f" and {others[0]}, which owns no data" if others else ""
+    return f"{joined}; {', '.join(roles.servers)} hold the shares and compute"
 
 
 def _describe_choice(run: Simulation) -> str:

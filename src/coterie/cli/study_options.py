@@ -127,7 +127,7 @@ Survey = Annotated[
 ]
 Cells = Annotated[int, Option("--cells", help="Of a survey: into how many cells bounds are cut.")]
 Quantiles = Annotated[str, Option("--quantiles", help="Of a survey: which to open, in per cent.")]
-Protocol = Annotated[str, Option("--protocol", help="The protocol family: onetime or securenn.")]
+Protocol = Annotated[str, Option("--protocol", help="The protocol family: onetime, securenn or falcon.")]
 Init = Annotated[
     str, Option("--init", help="Where centres start: k-means++ (drawn in secret), or random (public rows).")
 ]

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from coterie.clustering import Point, Task, Watch, fit
-from coterie.protocols import FAMILIES
+from coterie.protocols import FAMILIES, Family
 from coterie.protocols.interface import Ints
 from coterie.randomness import Dealing, Dealt, Material, Streams
 from coterie.ring import Array
@@ -26,7 +26,7 @@ from coterie.transport import HEADER_BYTES, Metered, Stamp, World
 from coterie.transport.metering import Sent, latest
 from coterie.transport.turns import Turns
 
-__all__ = ["Ending", "Found", "dry_run"]
+__all__ = ["DryChannel", "DryParty", "Ending", "Found", "dry_run", "run_dry"]
 
 T = TypeVar("T")
 Ending = Literal["stop", "max_iter"]
@@ -79,6 +79,9 @@ class DryChannel(Metered):
     def receive(self, sender: int, dtype: DTypeLike, shape: Sequence[int]) -> tuple[Array, Stamp]:
         """Shares of the stop bit, the one value that is opened to a dealer. What else it is sent is not looked at."""
         return np.broadcast_to(np.array(self.stop and sender == 1, dtype), shape), self.clock
+
+    def latest(self, stamps: Sequence[Stamp]) -> Stamp:
+        return latest(stamps)
 
     def gather(self) -> None:
         pass
@@ -163,7 +166,7 @@ class DryParty(Party):
         channel.clock = start
 
         def wait() -> list[T]:
-            channel.clock = latest([channel.clock, *ends])
+            channel.clock = channel.latest([channel.clock, *ends])
             return [found[one] for one in kinds]
 
         return wait
@@ -181,11 +184,16 @@ class Largest(Watch):
 
 def dry_run(task: Task, parties: int, ended_by: Ending) -> Found:
     """What a fit takes with a family that has a dealer; no cluster is suppressed."""
-    family, layout = FAMILIES[task.protocol], task.layout
+    family = FAMILIES[task.protocol]
     channel = DryChannel(family.world([f"P{j}" for j in range(1, parties + 1)]), ended_by == "stop")
-    streams = Streams(channel.world, 0, {})  # without secrets, from which nothing can be drawn
+    return run_dry(family, task, channel)
+
+
+def run_dry(family: type[Family], task: Task, channel: DryChannel) -> Found:
+    """What a fit takes, from what this channel is told of it."""
+    streams = Streams(channel.world, channel.rank, {})  # without secrets, from which nothing can be drawn
     me = DryParty(channel, streams, Dealing(channel, streams))
-    nowhere = ((0,) * layout.d,) * task.clusters
+    nowhere = ((0,) * task.layout.d,) * task.clusters
     todo = msgspec.structs.replace(task, centers_given=nowhere, max_iter=2)
     fit(family(me, task.problem), todo, None, Largest(channel))
     each = [first - before for before, first, *_ in channel.marks]

@@ -1,7 +1,7 @@
 """What a run will cost: rounds and bytes, exactly; memory and time, roughly.
 
-A family with a dealer is run dry; any other is rehearsed. Tests compare either with what the channel counted. Time
-follows from rounds, bytes and comparisons (`timing.py`).
+A family with a dealer is run dry, and so is one whose steps tell an onlooker what is sent; any other is rehearsed.
+Tests compare all of them with what the channel counted. Time follows from rounds, bytes and comparisons (`timing.py`).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import msgspec
 
 from coterie.clustering import Task
 from coterie.planning.dry_run import Ending, dry_run
+from coterie.planning.onlooker import look_on
 from coterie.planning.rehearsal import rehearse
 from coterie.planning.timing import time_of
 from coterie.protocols import FAMILIES
@@ -40,11 +41,13 @@ def forecast(task: Task, parties: int, iterations: int, link: Link, ended_by: En
     world = family.world([f"P{j}" for j in range(1, parties + 1)])
     choices = [task.choice(i) for i in range(len(task.choices))] or [task]
     starts = task.restarts // len(choices)  # of each number of clusters
-    without_start = world.dealer is None and bool(task.seeds)
+    rehearsed = world.dealer is None and not family.tells_onlookers
+    without_start = rehearsed and bool(task.seeds)
     if without_start:
         some = tuple((0,) * one.clusters for one in choices for _ in range(starts))
         task = msgspec.structs.replace(task, seeds=(), starts=some)
-    found = (rehearse if world.dealer is None else dry_run)(task, parties, ended_by)
+    find = rehearse if rehearsed else look_on if world.dealer is None else dry_run
+    found = find(task, parties, ended_by)
     one, together = found.further, found.each.sum(axis=0) * starts
     whole, around = found.first + together * (iterations - 1), found.first - together
     comparisons = [task.layout.n * family.comparisons(each.clusters, each.schedule) for each in choices]

@@ -52,6 +52,7 @@ class Load(NamedTuple):
 NS = {
     "onetime": Load(100_000, 90_000, 0.76, 0.6, 60, 40, 20),
     "securenn": Load(100_000, 90_000, 0.76, 0.6, 700, 230, 160),
+    "falcon": Load(100_000, 90_000, 0.76, 0.6, 110, 0, 0),
 }
 #: How many cores all roles share.
 CORES = 2

@@ -170,6 +170,10 @@ class Primitives(ABC):
     #: What `export` calls the arrays of words that make up a share.
     share_parts: ClassVar[tuple[str, ...]] = ("words",)
 
+    #: Whether steps tell the channel of one who holds no share all that others send (`Metered.others_send`): then what
+    #: a run costs is found at an imagined onlooker (`planning/onlooker.py`). A dealer is one.
+    tells_onlookers: ClassVar[bool] = False
+
     #: Comparisons that a block of rows should hold: enough to outweigh the interpreter and a round trip, few enough for
     #: the cache and for memory.
     block_comparisons: ClassVar[int] = 1 << 17

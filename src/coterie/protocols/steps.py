@@ -6,7 +6,7 @@ A family overrides a step where it has a faster one of its own; a test holds eac
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,10 @@ from coterie.protocols.division import Means, repeated
 from coterie.protocols.interface import Holding, Ints, RowSets
 from coterie.protocols.sampling import Sampling
 from coterie.protocols.scaling import weighed_scores
-from coterie.sharing import Secret, Shared, concatenate, shared, stack, total
+from coterie.sharing import Party, Secret, Shared, concatenate, shared, stack, total
 from coterie.transport import metered
 
-__all__ = ["Family"]
+__all__ = ["Family", "check_table", "counted_words"]
 
 Given = ParamSpec("Given")
 Brought = TypeVar("Brought")
@@ -40,8 +40,14 @@ class Family(Means):
         if STEPS.get(step_name(step)) is not step:
             raise ProtocolError(f"{step_name(step)} is not declared as a step on a block")
         return self.me.in_blocks(
-            len(blocks), lambda me, b: step(self.at(me), blocks[b], *given, **named), lambda b: blocks[b].kind
+            len(blocks),
+            lambda me, b: step(self.at_block(me, blocks[b]), blocks[b], *given, **named),
+            lambda b: blocks[b].kind,
         )
+
+    def at_block(self, me: Party, block: Resident) -> Self:  # noqa: ARG002
+        """The same family where a block lives."""
+        return self.at(me)
 
     # -- the data ----------------------------------------------------------------------------------------
 
@@ -195,7 +201,7 @@ class Family(Means):
 
     def sums(self, rows: Secret, labels: Secret) -> tuple[Shared, Shared]:
         """Of each cluster, the sum of its rows (k, d) and how many they are (k,). Paper, Algorithm 5, lines 3 and 4."""
-        _check_table(rows, labels)
+        check_table(rows, labels)
         sums, counts = zip(*self._of_labels(sum_rows, labels), strict=True)
         return total(sums), total(counts)
 
@@ -328,7 +334,7 @@ def pairs_of(k: int) -> list[tuple[int, int]]:
     return [(j, l) for j in range(k) for l in range(j + 1, k)]
 
 
-def _check_table(rows: Secret, labels: Secret) -> None:
+def check_table(rows: Secret, labels: Secret) -> None:
     if labels_of(labels).table is not rows:
         raise ProtocolError("the labels are those of another table")
 

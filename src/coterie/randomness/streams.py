@@ -73,7 +73,7 @@ class Streams:
         self._epoch = epoch
         self._phase, self._block = 0, 0
         self._steps: defaultdict[str, int] = defaultdict(int)
-        self._runs: dict[int, Stream] = {}
+        self._runs: dict[str, Stream] = {}
         self._blocks = 0
         self._values = 0
 
@@ -115,9 +115,18 @@ class Streams:
         """The stream of the dealer and a party for all steps of this phase and block, read on from where the last
         step stopped: both ends read the same amounts in the same order. Setting up a stream for every step would
         take longer than what small steps compute."""
-        run = self._runs.get(party)
+        return self._run(f"dealt {party}")
+
+    def pair_run(self, other: int) -> Stream:
+        """The stream of this player and another for all steps of this phase and block that are read on from each other,
+        as `dealt_run`. What `pair` gives lies at other addresses."""
+        self._no_dealer(other)
+        return self._run(_holders(self.world, self.rank, other))
+
+    def _run(self, holders: str) -> Stream:
+        run = self._runs.get(holders)
         if run is None:
-            run = self._runs[party] = self._at(f"dealt {party}", f"run|{self._phase}|{self._block}")
+            run = self._runs[holders] = self._at(holders, f"run|{self._phase}|{self._block}")
         return run
 
     def new_value(self) -> int:
@@ -138,9 +147,12 @@ class Streams:
         return self._next("common", purpose)
 
     def pair(self, other: int, purpose: str) -> Stream:
+        self._no_dealer(other)
+        return self._next(_holders(self.world, self.rank, other), purpose)
+
+    def _no_dealer(self, other: int) -> None:
         if self.world.dealer in (self.rank, other):
             raise ProtocolError("a pair's stream is for two players; the dealer would know it")
-        return self._next(_holders(self.world, self.rank, other), purpose)
 
     def _next(self, holders: str, purpose: str) -> Stream:
         step = self._steps[holders]

@@ -10,6 +10,10 @@ _MEANINGS = {
     ("partition", "mixed"): "each party holds some of the cells",
     ("protocol", "onetime"): "one-time random material from the helper, who receives nothing but the stop bit",
     ("protocol", "securenn"): "the paper's protocols, after SecureNN; the helper computes on masked values",
+    (
+        "protocol",
+        "falcon",
+    ): "three servers hold the shares and compute; nobody deals, and no two servers may work together",
     ("counts", "secret"): "the sizes of the clusters are not opened",
     ("counts", "revealed"): "data parties learn the sizes of the clusters, in every iteration",
     ("labels", "private"): "a row's cluster is opened at the end, to those who hold values of the row",
@@ -60,6 +64,7 @@ PROTOCOL_PURPOSES = {
     "Scatter": "how far the rows spread in each column",
     "Weights": "what columns weigh, by how far they spread",
     "LookUp": "a number from a public table, at a secret place",
+    "LowBits": "the lowest bits of secret numbers",
     "Silhouette": "how much closer rows are to their own centre than to the next",
     "Labels": "which centre is closest to each row",
     "Sign": "comparisons",

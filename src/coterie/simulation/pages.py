@@ -14,7 +14,7 @@ import numpy as np
 from coterie.data.sinks import write_labels
 from coterie.planning import forecast
 from coterie.report.centers import centers_as_csv
-from coterie.report.facts import Facts, Participant, facts_of, facts_of_all, versions
+from coterie.report.facts import Facts, Participant, describe_role, facts_of, facts_of_all, versions
 from coterie.report.formats import format_bytes, format_count, format_duration
 from coterie.report.overview import Role, write_overview
 from coterie.report.write import write_report
@@ -27,14 +27,14 @@ __all__ = ["summarise", "write_pages"]
 
 def write_pages(folder: Path, run: Simulation, beside: Comparison) -> None:
     """Fill the folder with a folder for each role and the overview."""
-    participants = [Participant(name, "data party" if j else "helper") for j, name in enumerate(run.names)]
+    participants = [Participant(name, describe_role(run.roles, name)) for name in run.names]
     common: dict[str, Any] = {
         "title": f"k-means of {run.data.file.name}",
         "when": datetime.now().astimezone().isoformat(" ", "seconds"),
         "versions": versions("scikit-learn"),
         "forecast": _forecast(run),
     }
-    roles = [_write_role(folder, run, beside, rank, participants, common) for rank in range(len(run.names))]
+    roles = [_write_role(folder, run, beside, rank, participants, common) for rank in run.world.ranks]
     assert run.whole.labels is not None
     facts = _gather_facts(run, beside, participants, common)
     write_labels(folder / "labels.parquet", run.whole.labels, None, None)
@@ -50,7 +50,8 @@ def _write_role(
     participants: list[Participant],
     common: dict[str, Any],
 ) -> Role:
-    name, outcome, layout, usage = run.names[rank], run.outcomes[rank], run.task.layout, run.usage
+    here, layout, usage = run.world.ranks.index(rank), run.task.layout, run.usage
+    name, outcome = run.names[here], run.outcomes[here]
     columns = layout.own_columns(rank) if rank else []
     facts = facts_of(
         run.task,
@@ -61,10 +62,10 @@ def _write_role(
         _ranges(run, columns),
         _deviations(run, columns),
         range_name=_range_name(run),
-        seconds={"from the first connection to the end": usage.seconds[rank]},
-        laps=run.iterations[rank],
-        waited=run.waited[rank],
-        memory=usage.peak[rank],
+        seconds={"from the first connection to the end": usage.seconds[here]},
+        laps=run.iterations[here],
+        waited=run.waited[here],
+        memory=usage.peak[here],
         **common,
     )
     values = None
@@ -75,7 +76,7 @@ def _write_role(
     (folder / name).mkdir()
     write_report(folder / name / "report.html", facts, values, outcome.labels)
     sent, report = sum(facts.traffic.bytes_sent.values()), f"{name}/report.html"
-    return Role(name, facts.role, usage.seconds[rank], usage.busy[rank], usage.peak[rank], sent, report)
+    return Role(name, facts.role, usage.seconds[here], usage.busy[here], usage.peak[here], sent, report)
 
 
 def _gather_facts(
@@ -132,7 +133,7 @@ def _forecast(run: Simulation) -> dict[str, str] | None:
     if task.restarts > 1 or run.choices:
         return None
     ended: Literal["stop", "max_iter"] = "stop" if run.whole.n_iter < task.max_iter else "max_iter"
-    cost = forecast(task, len(run.names) - 1, run.whole.n_iter, LINKS[run.link], ended)
+    cost = forecast(task, run.world.p, run.whole.n_iter, LINKS[run.link], ended)
     sent = zip(run.names, cost.bytes_sent.values(), strict=True)
     return {
         "rounds": format_count(cost.rounds),
@@ -154,7 +155,7 @@ def summarise(run: Simulation, beside: Comparison) -> dict[str, Any]:
         "clusters": run.task.clusters,
         "tried": list(run.choices),
         "measures": {str(k): None if math.isnan(one) else one for k, one in run.whole.k_measures.items()},
-        "parties": len(run.names) - 1,
+        "parties": run.world.p,
         "partition": run.task.layout.partition,
         "protocol": run.task.protocol,
         "iterations": run.whole.n_iter,

@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.clustering import Outcome, Task, put_together
+from coterie.clustering.allowed import roles_of
 from coterie.data import gather, split
 from coterie.errors import InputError
 from coterie.estimator import SecureKMeans
-from coterie.parameters import check_parameters, prepare_fit
+from coterie.ideal import Roles
+from coterie.parameters import check_parameters, name_parties, prepare_fit
 from coterie.planning import planned
 from coterie.protocols import FAMILIES
 from coterie.report.facts import describe_choices
@@ -20,7 +22,7 @@ from coterie.ring import widen
 from coterie.runtime.processes import Usage, run_processes
 from coterie.sharing import Disclosure
 from coterie.simulation.numeric_file import NumericFile
-from coterie.transport import Lap
+from coterie.transport import Lap, World
 from coterie.transport.links import LINKS
 
 __all__ = ["HELPER", "Simulation", "run_simulation"]
@@ -31,12 +33,12 @@ Ranges = dict[str, tuple[float, float]]
 
 @dataclass(frozen=True, repr=False)
 class Simulation:
-    """What was run, and what came of it: by rank (the helper first), and all roles together (`whole`). `choices`: the
-    numbers of clusters that the task's was chosen from. `ranges`: of columns, where they were given."""
+    """What was run, and what came of it: of each role, in the order of ranks, and of all together (`whole`). `choices`:
+    the numbers of clusters that the task's was chosen from. `ranges`: of columns, where they were given."""
 
     data: NumericFile
     link: str
-    names: list[str]
+    world: World
     task: Task
     usage: Usage
     outcomes: list[Outcome]
@@ -45,6 +47,15 @@ class Simulation:
     whole: Outcome
     choices: tuple[int, ...] = ()
     ranges: Ranges = field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of those who take part, as outcomes are listed."""
+        return self.world.everybody
+
+    @property
+    def roles(self) -> Roles:
+        return roles_of(self.world)
 
     @property
     def options(self) -> dict[str, str]:
@@ -77,17 +88,18 @@ def run_simulation(
     p = arguments["n_parties"]
     if p < 2:
         raise InputError(f"--parties must be at least 2, not {p}")
-    names = [HELPER, *(f"P{j}" for j in range(1, p + 1))]
-    bounds, disclosed = _find_bounds(data, ranges, names)
-    model = SecureKMeans(clusters, bounds=bounds, **arguments)
+    model = SecureKMeans(clusters, **arguments)
     check_parameters(model)
-    table = gather(split(data.values, arguments["partition"], p), arguments["partition"], names[1:])
+    owners = name_parties(p)
+    world = FAMILIES[model.protocol].world(owners, HELPER)
+    model.bounds, disclosed = _find_bounds(data, ranges, world.everybody)
+    table = gather(split(data.values, arguments["partition"], p), arguments["partition"], owners)
     prepared = prepare_fit(model, table, data.names)
     task, automatic = planned(prepared.task, p, "auto", LINKS[link]), prepared.disclosed
     jobs = prepared._replace(task=task).jobs
     usage = Usage()
     reports = run_processes(
-        FAMILIES[task.protocol].world(names[1:], names[0]),
+        world,
         jobs,
         usage,
         link=None if link == "loopback" else LINKS[link],
@@ -98,11 +110,11 @@ def run_simulation(
     iterations, waited = [report.iterations for report in reports], [report.waited for report in reports]
     whole = put_together(task, outcomes)
     return Simulation(
-        data, link, names, task.chosen(whole), usage, outcomes, iterations, waited, whole, task.choices, ranges
+        data, link, world, task.chosen(whole), usage, outcomes, iterations, waited, whole, task.choices, ranges
     )
 
 
-def _find_bounds(data: NumericFile, given: Ranges, names: list[str]) -> tuple[Any, list[Disclosure]]:
+def _find_bounds(data: NumericFile, given: Ranges, names: tuple[str, ...]) -> tuple[Any, list[Disclosure]]:
     """Ranges for all columns: as given, and for the rest from the data, which discloses them."""
     rest = [name for name in data.names if name not in given]
     if not given:
@@ -110,5 +122,5 @@ def _find_bounds(data: NumericFile, given: Ranges, names: list[str]) -> tuple[An
     low, high = widen(data.values.min(axis=0), data.values.max(axis=0))
     found = dict(zip(data.names, zip(low.tolist(), high.tolist(), strict=True), strict=True))
     reason = "no bounds were given for these: they come from the data, widened twofold"
-    entry = Disclosure("bounds", tuple(names), reason, None, ", ".join(rest))
+    entry = Disclosure("bounds", names, reason, None, ", ".join(rest))
     return {**found, **given}, [entry] if rest else []
